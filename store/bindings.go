@@ -114,15 +114,14 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 }
 
 // RecordRetiredAccount records an account that outlives its binding and is dropped with the instance. Call it before
-// DeleteBinding. The account's privileges are due to be reconciled if those of its binding are, or if the instance is
-// over its quota: an account that had to be created again has all privileges of its role. The statement locks the
+// DeleteBinding. The account's privileges are due to be reconciled if those of its binding are. The statement locks the
 // binding, so that SetOver cannot change that at the same time.
 func (t *Tx) RecordRetiredAccount(instanceID, account string) {
 	t.change("retire the account", `
 		WITH former AS (SELECT role, grants_due, events FROM binding WHERE account = $1 FOR UPDATE)
 		INSERT INTO retired_account (account, instance_id, role, grants_due, events)
 		SELECT $1, id, coalesce((SELECT role FROM former), ''),
-			over_since IS NOT NULL OR (SELECT grants_due FROM former) IS NOT FALSE, (SELECT events FROM former)
+			coalesce((SELECT grants_due FROM former), true), (SELECT events FROM former)
 		FROM instance WHERE id = $2 AND :allowed ON CONFLICT DO NOTHING`, account, instanceID)
 }
 

@@ -345,7 +345,7 @@ func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
 		return errors.Join(err, errors.New("the owner is recorded with another instance"))
 	}
 	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
+		return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner())
 	})
 }
 
@@ -364,7 +364,7 @@ func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
 			if a.BindingID != "" || steps.RoleOf(a) == plan.ReadOnly {
 				continue
 			}
-			if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, steps.RoleOf(a)); err != nil {
+			if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account); err != nil {
 				return err
 			}
 		}

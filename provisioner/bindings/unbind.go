@@ -7,7 +7,6 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -82,7 +81,7 @@ func (bs *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workf
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: bs.InSession(i, steps.BindingLock(i.ID, b.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-					kept, err := s.Accounts.Revoke(ctx, b.Account, plan.Role(b.Role), i.Database)
+					kept, err := s.Accounts.Revoke(ctx, b.Account, i.Database)
 					return errors.Join(err, keptAccount.Remember(run, kept))
 				})}},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -106,7 +105,7 @@ func (bs *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 	former := i.Elsewhere()
 	end := bs.InSession(former, steps.BindingLock(i.ID, b.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			kept, err := s.Accounts.Revoke(ctx, b.Account, plan.Role(b.Role), former.Database)
+			kept, err := s.Accounts.Revoke(ctx, b.Account, former.Database)
 			if err == nil && kept {
 				err = keptAccount.Remember(run, true)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -58,8 +57,8 @@ func CreateAnew(ctx context.Context, s *mysqladmin.Session, a mysqladmin.Account
 // EndCopyAccount ends the access of an account that has written a copy. It drops and forgets the account unless that
 // defines something.
 func (c *Copier) EndCopyAccount(ctx context.Context, run *task.Run, s *mysqladmin.Session, i store.Instance,
-	account string, role plan.Role) error {
-	kept, err := s.Accounts.Revoke(ctx, account, role, i.Database)
+	account string) error {
+	kept, err := s.Accounts.Revoke(ctx, account, i.Database)
 	if err != nil || kept {
 		return err
 	}

@@ -179,7 +179,7 @@ func (f Filling) finish(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	return f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-		if err := f.EndCopyAccount(ctx, run, s, f.Instance, f.owner(), plan.Admin); err != nil {
+		if err := f.EndCopyAccount(ctx, run, s, f.Instance, f.owner()); err != nil {
 			return err
 		}
 		return s.Databases.MarkFinished(ctx, f.Instance.Database)

@@ -8,7 +8,6 @@ import (
 
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -80,7 +79,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if gone {
 			return s.Accounts.Drop(ctx, f.Name)
 		}
-		kept, err = s.Accounts.Revoke(ctx, f.Name, plan.Admin, i.Database) // its role is not known any more
+		kept, err = s.Accounts.Revoke(ctx, f.Name, i.Database)
 		return err
 	})
 	if err != nil || !kept {

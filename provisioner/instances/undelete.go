@@ -187,7 +187,7 @@ func (is *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysql
 	}
 	kept := []string{}
 	for _, a := range accounts {
-		stays, err := s.Accounts.Revoke(ctx, a.Account, steps.RoleOf(a), i.Database)
+		stays, err := s.Accounts.Revoke(ctx, a.Account, i.Database)
 		if err == nil && stays {
 			kept = append(kept, a.Account)
 			if adopted.Frozen {

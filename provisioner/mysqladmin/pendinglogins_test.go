@@ -150,7 +150,7 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 		open := f.connect(a)
 		session := f.lock(f.database+" without files", leaseHolds)
 		allow := f.forbidFiles()
-		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
+		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Database)
 		allow()
 		assert.False(t, err != nil || a.Name == definer.Name && !kept, "without files: kept %v, %v", kept, err)
 		f.expectShut(a, open)

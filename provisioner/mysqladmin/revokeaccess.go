@@ -7,26 +7,22 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"mysql-broker/provisioner/plan"
 )
 
 // Revoke ends an account's access at once, kills its open sessions and drops it. It keeps an account that is the
 // definer of a view, trigger, routine or event in the database, because those would break without it. It also keeps one
 // if the server fails to find out what it defines. A kept account is locked, with a random password, until Drop.
-// role is the account's role, for the case that the account must be created again. A missing account is no error.
+// A missing account is no error.
 //
 // The account is shut, and its sessions are killed, before any query that depends on what a tenant has created. If such
 // a query fails, the access has ended all the same.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (on Accounts) Revoke(ctx context.Context, account string, role plan.Role,
-	database string) (kept bool, err error) {
-	kept, err = on.revoke(ctx, account, role, database)
+func (on Accounts) Revoke(ctx context.Context, account, database string) (kept bool, err error) {
+	kept, err = on.revoke(ctx, account, database)
 	return kept && err == nil, explain("revoke the access of account "+account, err)
 }
 
-func (on Accounts) revoke(ctx context.Context, account string, role plan.Role,
-	database string) (kept bool, err error) {
+func (on Accounts) revoke(ctx context.Context, account, database string) (kept bool, err error) {
 	refusesOrphans := on.s.server.refusesOrphans.Load()
 	var was shutAccount
 	if refusesOrphans {
@@ -40,18 +36,13 @@ func (on Accounts) revoke(ctx context.Context, account string, role plan.Role,
 	switch {
 	case err != nil:
 		return false, err
-	case was == dropped:
+	case was == gone:
 		return false, nil
-	case was == locked && refusesOrphans:
+	case refusesOrphans:
 		return true, nil
 	}
 	defines, err := on.defines(ctx, account, database)
 	switch {
-	case was == missing:
-		if err != nil || !defines {
-			return false, err
-		}
-		return on.makeAgain(ctx, account, role, database)
 	case defines || Refused(err):
 		return true, nil
 	case err != nil:
@@ -69,8 +60,7 @@ type shutAccount int
 
 const (
 	locked shutAccount = iota
-	dropped
-	missing
+	gone
 )
 
 // dropOrLock drops an account. If the server refuses that, because the account is a definer, it locks the account.
@@ -81,21 +71,19 @@ func (on Accounts) dropOrLock(ctx context.Context, account string) (shutAccount,
 	if hasNumber(err, errIsDefiner) {
 		return on.lock(ctx, account)
 	}
-	return dropped, err
+	return gone, err
 }
 
 // lock locks an account and replaces its password with a random one.
 func (on Accounts) lock(ctx context.Context, account string) (shutAccount, error) {
-	err := on.insist(ctx, account, func() error { return on.identifyLocked(ctx, "ALTER USER", account) })
+	err := on.insist(ctx, account, func() error {
+		return withholdMessage(on.s.execAccount(ctx, "ALTER USER ?@'%' "+on.s.dialect.identified+" ACCOUNT LOCK", account,
+			on.s.dialect.hash(rand.Text())))
+	})
 	if hasNumber(err, errCannotUser) {
-		return missing, nil
+		return gone, nil
 	}
 	return locked, err
-}
-
-func (on Accounts) identifyLocked(ctx context.Context, verb, account string) error {
-	return withholdMessage(on.s.execAccount(ctx, verb+" ?@'%' "+on.s.dialect.identified+" ACCOUNT LOCK", account,
-		on.s.dialect.hash(rand.Text())))
 }
 
 // insist runs a statement that shuts an account. If it fails, the account's own sessions may hold what the server
@@ -109,21 +97,6 @@ func (on Accounts) insist(ctx context.Context, account string, statement func() 
 		return errors.Join(err, killing)
 	}
 	return statement()
-}
-
-// makeAgain creates an account again, locked, that was dropped although it is a definer. Its events do not run any
-// more. MySQL refuses that if it also refuses to let the broker drop definers. Then it was not the broker that dropped
-// the account, and nothing is kept.
-func (on Accounts) makeAgain(ctx context.Context, account string, role plan.Role,
-	database string) (kept bool, err error) {
-	err = on.identifyLocked(ctx, "CREATE USER", account)
-	if hasNumber(err, errIsDefiner) {
-		return false, nil
-	}
-	if err == nil {
-		err = on.s.execAccount(ctx, on.s.dialect.grantStatement(role, false, database), account)
-	}
-	return true, err
 }
 
 // Shut drops an account, or locks it if the server refuses to drop it, and kills its sessions. Pending logins

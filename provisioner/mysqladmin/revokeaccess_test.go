@@ -26,7 +26,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 		login := f.nameRaw(a)
 		revoked := make(chan error, 1)
 		go func() {
-			_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
+			_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Database)
 			revoked <- err
 		}()
 		testdrive.Eventually(f.t, "the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
@@ -75,7 +75,7 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 }
 
 func (f *fixture) expectNoAccess(a mysqladmin.Account, wantKept bool) {
-	kept, err := f.session.Accounts.Revoke(f.t.Context(), a.Name, a.Role, a.Database)
+	kept, err := f.session.Accounts.Revoke(f.t.Context(), a.Name, a.Database)
 	f.must(err)
 	require.Equal(f.t, wantKept, kept, "kept")
 }
@@ -123,23 +123,6 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 	}
 }
 
-// A session may create an object after the check whether its account defines any, and before the account is dropped.
-// The worker may die after that.
-func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(plan.ReadWrite)
-		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)", "CREATE VIEW o AS SELECT * FROM t")
-		f.exec(f.root, "DROP USER '"+a.Name+"'@'%'")
-		if f.config.Name == "mysql" { // refuses the broker to drop definers, and to make them
-			f.expectNoAccess(a, false)
-			return
-		}
-		f.expectNoAccess(a, true)
-		f.expectLocked(a)
-		f.exec(f.loginAs(f.account(plan.ReadWrite)), "SELECT * FROM o")
-	})
-}
-
 // expectLocked checks that an account has both a lock and a new password.
 func (f *fixture) expectLocked(a mysqladmin.Account) {
 	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to a kept account")
@@ -167,7 +150,7 @@ func TestRevokeAccessEndsSessionsWhoseStatementWasKilled(t *testing.T) {
 		var id int64
 		f.must(conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
 		f.exec(f.loginAs(a), fmt.Sprintf("KILL QUERY %d", id))
-		_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
+		_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Database)
 		f.must(err)
 		_, err = conn.ExecContext(t.Context(), "SELECT 1")
 		assert.Error(t, err, "a session outlived its account")

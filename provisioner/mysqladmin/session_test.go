@@ -128,7 +128,7 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		assert.ErrorIs(t, err, lost, "a session lock without a lease")
 		a := f.account(plan.ReadWrite)
 		other := uniqueName("db_")
-		_, retired := session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
+		_, retired := session.Accounts.Revoke(t.Context(), a.Name, f.database)
 		for what, err := range map[string]error{
 			"CreateDatabase":     session.Databases.Create(t.Context(), other, "", ""),
 			"DropDatabase":       session.Databases.Drop(t.Context(), f.database),

@@ -232,7 +232,7 @@ func TestHostileTenant(t *testing.T) {
 				f.must(f.session.Accounts.SetConnectionLimit(t.Context(), a.Name, hostileConnections))
 				attack.run(f, a)
 				expectService(t, private, db)
-				_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
+				_, err := f.session.Accounts.Revoke(t.Context(), a.Name, f.database)
 				f.must(err)
 				err = f.loginAs(a).PingContext(t.Context())
 				assert.EqualValues(t, 1045, testdrive.ErrorNumber(err), "after its removal, the hostile account: %v", err)

@@ -105,7 +105,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
 	err := r.onServer(ctx, i, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
-		kept, err = s.Accounts.Revoke(ctx, a.Account, plan.Role(a.Role), i.Database)
+		kept, err = s.Accounts.Revoke(ctx, a.Account, i.Database)
 		return err
 	})
 	if err != nil {

@@ -117,7 +117,7 @@ func (rs *Retained) gone(ctx context.Context, i store.Instance) bool {
 // EndAccess ends the access of an account. One that objects in the database name as their definer stays, without any
 // privilege, so that they fail too.
 func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccount, database string) (bool, error) {
-	stays, err := s.Accounts.Revoke(ctx, a.Account, steps.RoleOf(a), database)
+	stays, err := s.Accounts.Revoke(ctx, a.Account, database)
 	if err != nil || !stays {
 		return false, err
 	}

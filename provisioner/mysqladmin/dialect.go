@@ -115,6 +115,9 @@ type dialect struct {
 	// make it slow: MariaDB opens tables for it, and waits for tables that are being created.
 	defining string
 
+	// definesPrograms is a condition, which takes a database and a definer twice: that this defines a routine or an event.
+	definesPrograms string
+
 	// readRoutines is the privilege to read the text of all routines of the server, which dumps need for those of other
 	// accounts; "" if there is none. MariaDB has such a privilege for a database since 11.3, which the role Admin
 	// includes. Before that, it shows them only to accounts that may read all of mysql.proc.
@@ -148,6 +151,7 @@ var dialects = map[string]dialect{
 		identified:          "IDENTIFIED WITH caching_sha2_password AS ?",
 		hash:                sha2Hash,
 		pending:             pendingOnMySQL,
+		definesPrograms:     definesPrograms,
 		readRoutines:        "SHOW_ROUTINE",
 		tablespaces:         "information_schema.INNODB_TABLESPACES",
 		inSharedTablespaces: sharedOnMySQL,
@@ -163,6 +167,7 @@ var dialects = map[string]dialect{
 		adminPrivileges:     ", DELETE HISTORY",
 		pending:             func(connection) bool { return false },
 		defining:            "SET STATEMENT max_statement_time = 5 FOR ",
+		definesPrograms:     definesProgramsMariaDB,
 		tablespaces:         "information_schema.INNODB_SYS_TABLESPACES",
 		inSharedTablespaces: sharedOnMariaDB,
 		features:            plugins,

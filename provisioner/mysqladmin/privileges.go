@@ -52,12 +52,9 @@ func (on Setup) CheckPrivileges(ctx context.Context) error {
 		return err
 	}
 	missing, err := on.missingPrivileges(ctx, flavour)
-	var orphans, programs, threads bool
+	var orphans, threads bool
 	if err == nil {
 		orphans, err = on.refusesOrphans(ctx, flavour)
-	}
-	if err == nil {
-		programs, err = on.readsPrograms(ctx, flavour)
 	}
 	if err == nil {
 		threads, err = on.readsThreads(ctx, flavour)
@@ -66,7 +63,6 @@ func (on Setup) CheckPrivileges(ctx context.Context) error {
 		return on.s.explain("check the account's privileges", err)
 	}
 	on.s.refusesOrphans.Store(orphans)
-	on.s.readsPrograms.Store(programs)
 	on.s.readsThreads.Store(threads)
 	if len(missing) > 0 {
 		return &PrivilegesError{Server: on.s.config.Name, Missing: missing}

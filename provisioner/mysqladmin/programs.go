@@ -91,7 +91,7 @@ func (on Sizes) programs(ctx context.Context, comparison, databases string,
 	return sizes, nil
 }
 
-// Statements that take a database and a definer, for each kind of object.
+// Statements that take a database and a definer twice, for kinds of objects.
 const (
 	definesTables = `EXISTS (SELECT 1 FROM information_schema.views WHERE table_schema = ? AND definer = ?) OR
 		EXISTS (SELECT 1 FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?)`
@@ -103,41 +103,23 @@ const (
 
 // defines reports whether an account is the definer of a view, trigger, routine or event in a database. For each query
 // of definers in information_schema, MariaDB fills a temporary table with room for large texts. defines avoids these
-// queries if the broker may read MariaDB's own tables and the database has no tables, and so no views or triggers. A
-// MariaDB that can open no more files lists no tables at all, not even its own; then views and triggers are queried.
+// queries if the database has no tables, and so no views or triggers. A MariaDB that can open no more files lists no
+// tables at all, not even its own; then views and triggers are queried.
 func (on Accounts) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
-	if on.s.server.readsPrograms.Load() {
-		var programs, tables, listed bool
-		row := on.s.conn.QueryRowContext(ctx, on.s.dialect.defining+"SELECT "+definesProgramsMariaDB+
-			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)"+
-			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'mysql')",
-			database, definer, database, definer, database)
-		if err := row.Scan(&programs, &tables, &listed); err != nil {
-			on.s.failed = true
-			return false, err
-		}
-		if programs || listed && !tables {
-			return programs, nil
-		}
-		return on.s.exists(ctx, on.s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
+	var programs, tables, listed bool
+	row := on.s.conn.QueryRowContext(ctx, on.s.dialect.defining+"SELECT "+on.s.dialect.definesPrograms+
+		", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)"+
+		", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'mysql')",
+		database, definer, database, definer, database)
+	if err := row.Scan(&programs, &tables, &listed); err != nil {
+		on.s.failed = true
+		return false, err
 	}
-	return on.s.exists(ctx, on.s.dialect.defining+"SELECT "+definesTables+" OR "+definesPrograms,
-		database, definer, database, definer, database, definer, database, definer)
-}
-
-// readsPrograms reports whether the broker's account may read MariaDB's tables of routines and events.
-func (on Setup) readsPrograms(ctx context.Context, flavour Flavour) (bool, error) {
-	if flavour.Name != MariaDB {
-		return false, nil
+	if programs || listed && !tables {
+		return programs, nil
 	}
-	for _, table := range []string{"mysql.proc", "mysql.event"} {
-		lacks, err := on.denied(ctx, "SELECT db, definer FROM "+table+" LIMIT 0")
-		if lacks || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return on.s.exists(ctx, on.s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
 }
 
 // Statuses of events where they were created or altered last. Everywhere else they have another one, whichever of

@@ -46,8 +46,8 @@ type Server struct {
 	accounts *fair.Slots // the same, for statements on accounts
 
 	// The last results of CheckPrivileges: whether the server refuses to drop definers, and whether the broker's account
-	// may read MariaDB's tables of routines and events, and MySQL's list of threads.
-	refusesOrphans, readsPrograms, readsThreads atomic.Bool
+	// may read MySQL's list of threads.
+	refusesOrphans, readsThreads atomic.Bool
 }
 
 // Open prepares connections to a server, without I/O.

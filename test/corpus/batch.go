@@ -296,7 +296,7 @@ func (b *batch) dropObject(ctx context.Context, name string) error {
 	if _, err := conn.ExecContext(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
 		return err
 	}
-	for _, kind := range []string{"VIEW", "TABLE", "SEQUENCE", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"} {
+	for _, kind := range []string{"VIEW", "TABLE", "SEQUENCE", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "LIBRARY"} {
 		_, _ = conn.ExecContext(ctx, "DROP "+kind+" IF EXISTS `"+name+"`") // most of these kinds are another's
 	}
 	return nil

@@ -2,6 +2,7 @@ package objectstore_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -116,7 +117,7 @@ func TestS3Refusals(t *testing.T) {
 	t.Parallel()
 	service := s3.Start(t)
 	open := func(c objectstore.S3Config) *objectstore.S3 {
-		c.Endpoint, c.Insecure = service.Address, true
+		c.Endpoint, c.Insecure = cmp.Or(c.Endpoint, service.Address), true
 		s, err := objectstore.OpenS3(c)
 		require.NoError(t, err)
 		return s
@@ -139,8 +140,11 @@ func TestS3Refusals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	assert.Error(t, objectstore.Probe(ctx, s), "a service that is down passes the probe")
-	err := s.Put(ctx, "o", []byte("x"))
-	assert.False(t, err == nil || objectstore.Refused(err), "a service that is down: %v", err)
+	for what, s := range map[string]*objectstore.S3{"a service that is down": s,
+		"a name that does not resolve": open(objectstore.S3Config{Endpoint: "s3.invalid", Bucket: s3.Bucket})} {
+		err := s.Put(ctx, "o", []byte("x"))
+		assert.False(t, err == nil || objectstore.Refused(err), "%s: %v", what, err)
+	}
 	service.Start(t)
 	assert.NoError(t, s.Put(ctx, "o", []byte("x")), "a service that is up again")
 }

@@ -185,7 +185,8 @@ const refusedPause = 24 * time.Hour
 func (s Backups) Unverified(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+" FROM backup b WHERE "+unused+`
 			AND state = 'complete' AND verified_at IS NULL AND verify_error = ''
-			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval) ORDER BY taken_at DESC`, refusedPause)
+			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval
+				OR verify_refused_at > now() + $2::interval) ORDER BY taken_at DESC`, refusedPause, ClockTolerance)
 }
 
 // RecordVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
@@ -261,7 +262,7 @@ func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats B
 	}
 	stats.Ages, err = allRows(ctx, s.pool, pgx.RowToStructByPos[BackupAge], `SELECT i.plan_id,
 			max(now() - coalesce((SELECT max(b.taken_at) FROM backup b WHERE b.instance_id = i.id AND b.state = 'complete'
-				AND b.verified_at IS NOT NULL AND b.verify_error = ''), i.created_at))
-		FROM instance i WHERE i.state = 'ready' AND i.plan_id = ANY ($1) GROUP BY i.plan_id`, plans)
+				AND b.verified_at IS NOT NULL AND b.verify_error = '' AND b.taken_at <= now() + $2::interval), i.created_at))
+		FROM instance i WHERE i.state = 'ready' AND i.plan_id = ANY ($1) GROUP BY i.plan_id`, plans, ClockTolerance)
 	return stats, err
 }

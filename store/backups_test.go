@@ -122,6 +122,46 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 	expectDue(t, s, 1, "while more instances are due than may be backed up at once", "i")
 }
 
+// A backup that PostgreSQL recorded before its clock was set back hides no older one, and neither that nor the clock of a
+// server hides that an archive stands still.
+func TestAgesByWrongClocks(t *testing.T) {
+	t.Parallel()
+	s, url := fresh(t)
+	insertInstance(t, s, store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("l", "d"), Database: "db_i"})
+	exec(t, url, "UPDATE instance SET state = 'ready', created_at = now() - interval '9 days'")
+	hours := func(ages []store.BackupAge, err error) float64 {
+		require.True(t, err == nil && len(ages) == 1, "%+v, %v", ages, err)
+		return ages[0].Age.Round(time.Hour).Hours()
+	}
+	backup := func() float64 {
+		stats, err := s.Backups.Stats(t.Context(), []store.BackupSchedule{{PlanID: "p"}})
+		return hours(stats.Ages, err)
+	}
+	archive := func() float64 {
+		stats, err := s.Logs.Stats(t.Context(), []string{"p"})
+		return hours(stats.Ages, err)
+	}
+	for n, taken := range []string{"- interval '3 hours'", "+ interval '20 days'"} {
+		backedUp(t, url, fmt.Sprint("b_", n), "i", "schedule", "now()", "now()")
+		exec(t, url, fmt.Sprintf("UPDATE backup SET verified_at = now(), taken_at = now() %s WHERE id = 'b_%d'", taken, n))
+	}
+	assert.EqualValues(t, 3, backup(), "the backup")
+	assert.EqualValues(t, 9*24, archive(), "without an archive")
+	ahead := time.Now().Add(480 * time.Hour)
+	_, err := s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l", InstanceID: "i", Server: "d", BeginFile: "binlog.1", BeganAt: ahead})
+	require.NoError(t, err)
+	exec(t, url, "UPDATE binary_log SET archived_at = archived_at - interval '5 hours'")
+	assert.EqualValues(t, 5, archive(), "the archive of a server whose clock is ahead")
+	exec(t, url, "UPDATE binary_log SET archived_at = now() + interval '20 days', until = now() - interval '7 hours'")
+	assert.EqualValues(t, 7, archive(), "an archive that stands still since PostgreSQL's clock was set back")
+	require.NoError(t, s.Logs.RecordArchived(t.Context(), "l", ahead))
+	assert.Zero(t, archive(), "the archive goes on")
+	exec(t, url, "UPDATE binary_log SET archived_at = archived_at - interval '5 hours'")
+	assert.EqualValues(t, 5, archive(), "the archive stood still again")
+	exec(t, url, "UPDATE binary_log SET archived_at = NULL, until = now() - interval '8 hours'")
+	assert.EqualValues(t, 8, archive(), "an archive of the release before")
+}
+
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
 	t.Parallel()
@@ -142,6 +182,8 @@ func TestRefusedVerification(t *testing.T) {
 	expect("refused earlier that day", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '1 day'")
 	expect("refused a day ago", 1, "too long")
+	exec(t, url, "UPDATE backup SET verify_refused_at = now() + interval '20 days'")
+	expect("refused before PostgreSQL's clock was set back", 1, "too long")
 	do(s.Backups.RecordRefusal(t.Context(), "b", "still too long"))
 	expect("refused again", 0, "still too long")
 	do(s.Backups.ForgetVerification(t.Context(), "b"))

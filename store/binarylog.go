@@ -50,9 +50,10 @@ func (s Logs) All(ctx context.Context) ([]BinaryLog, error) {
 // Begin records a new, growing archive, unless its instance already has one. It returns the recorded one.
 func (s Logs) Begin(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 	err := s.exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
-			position, began_at, until)
-		VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7) ON CONFLICT (instance_id) WHERE ended_at IS NULL DO NOTHING`, l.ID,
-		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.BeganAt)
+			position, began_at, until, archived_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7, now())
+		ON CONFLICT (instance_id) WHERE ended_at IS NULL DO NOTHING`, l.ID, l.InstanceID, l.Server, l.Launcher,
+		l.BeginFile, l.BeginAt, l.BeganAt)
 	if err != nil {
 		return l, err
 	}
@@ -70,8 +71,8 @@ func (s Logs) Grow(ctx context.Context, l BinaryLog, file string, position, bega
 
 // RecordArchived records that what was committed before that time is archived.
 func (s Logs) RecordArchived(ctx context.Context, id string, until time.Time) error {
-	return s.exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
-		until)
+	return s.exec(ctx, `UPDATE binary_log SET until = greatest(until, $2), archived_at = now()
+		WHERE id = $1 AND ended_at IS NULL`, id, until)
 }
 
 // End records that an archive does not grow any more.
@@ -179,9 +180,11 @@ func (s Logs) Stats(ctx context.Context, plans []string) (stats LogStats, err er
 		return stats, err
 	}
 	stats.Ages, err = allRows(ctx, s.pool, pgx.RowToStructByPos[BackupAge], `SELECT i.plan_id,
-			greatest('0'::interval, max(now() - coalesce(l.until, i.created_at)))
+			greatest('0'::interval, max(now() - coalesce(CASE WHEN l.archived_at <= now() + $2::interval
+				THEN l.archived_at END, l.until, i.created_at)))
 		FROM instance i LEFT JOIN binary_log l ON l.instance_id = i.id AND l.ended_at IS NULL
-		WHERE i.state = 'ready' AND i.location_kind = 'dedicated' AND i.plan_id = ANY ($1) GROUP BY i.plan_id`, plans)
+		WHERE i.state = 'ready' AND i.location_kind = 'dedicated' AND i.plan_id = ANY ($1) GROUP BY i.plan_id`, plans,
+		ClockTolerance)
 	return stats, err
 }
 

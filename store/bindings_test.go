@@ -33,7 +33,8 @@ func TestDeleteExpired(t *testing.T) {
 // time, and always after PostgreSQL was restored.
 func TestCredHubEntries(t *testing.T) {
 	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, url := fresh(t)
+	ctx := t.Context()
 	ready(t, s, "i", "db")
 	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "plain", Account: "u_1"})
 	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Account: "u_2", CredHubName: "/c/u_2",
@@ -61,6 +62,8 @@ func TestCredHubEntries(t *testing.T) {
 	found = unchecked(-time.Minute)
 	assert.True(t, len(found) == 1 && found[0].Reader == "mtls-app:a" && found[0].BindingID == "b" &&
 		slices.Equal(found[0].Stored, []byte{1}), "found %+v", found)
+	exec(t, url, "UPDATE credhub_entry SET checked_at = now() + '1 day'")
+	assert.Len(t, unchecked(time.Minute), 1, "after PostgreSQL's clock was set back")
 	require.NoError(t, s.Recovery.SetHold(ctx, "A test holds.", 0))
 	require.NoError(t, s.Recovery.Resume(ctx, 0))
 	found = unchecked(time.Minute)

@@ -36,13 +36,14 @@ func (s CredHub) SetStored(ctx context.Context, name string, attempt int64, hash
 }
 
 // Unchecked lists up to limit entries of ready bindings that were last compared longer ago than age, the oldest
-// first, and records that they are compared now.
+// first, and records that they are compared now. Those compared before PostgreSQL's clock was set back come last.
 func (s CredHub) Unchecked(ctx context.Context, age time.Duration, limit int) ([]CredHubEntry, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[CredHubEntry], `UPDATE credhub_entry e SET checked_at = now()
 		FROM (SELECT c.name FROM credhub_entry c JOIN binding b ON b.account = c.account
-			WHERE c.checked_at < now() - $1::interval AND b.state = 'ready' ORDER BY c.checked_at LIMIT $2
+			WHERE c.checked_at NOT BETWEEN now() - $1::interval AND now() + $3::interval AND b.state = 'ready'
+			ORDER BY c.checked_at LIMIT $2
 			FOR UPDATE OF c SKIP LOCKED) AS due
-		WHERE e.name = due.name RETURNING `+hubColumns, age, limit)
+		WHERE e.name = due.name RETURNING `+hubColumns, age, limit, ClockTolerance)
 }
 
 // Check makes an entry due for CredHub.Unchecked, and forgets what CredHub was believed to have.

@@ -87,14 +87,15 @@ func (s Queue) Extend(ctx context.Context, owner string, held []Lease, ttl time.
 
 // MendClock repairs leases and due times after PostgreSQL's clock was set back. A lease that ends later than maxLease
 // from now was taken before that, and would keep a dead worker's task for as long as the clock was set back: it is cut
-// to maxLease, within which a living worker renews it. A task that waits for longer than maxDelay becomes due now. A
-// second is allowed on top, because others take leases at the same time. It returns how many tasks it changed. If there
-// are none, it reads the live leases and the end of an index.
+// to maxLease, within which a living worker renews it. A task that waits for longer than maxDelay becomes due now. That
+// it makes no progress counts from now on. A second is allowed on top, because others take leases at the same time. It
+// returns how many tasks it changed. If there are none, it reads the live leases and the end of an index.
 func (s Queue) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
 	return s.run(ctx, s.leases, `
 		UPDATE task SET
 			lease_until = CASE WHEN lease_until > now() + $1::interval THEN now() + $1::interval ELSE lease_until END,
-			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END
+			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END,
+			progressed_at = least(progressed_at, now())
 		WHERE id IN (
 			SELECT id FROM task WHERE lease_until > now() + $1::interval + '1 s'
 				OR finished_at IS NULL AND run_at > now() + $2::interval + '1 s'

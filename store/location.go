@@ -286,8 +286,8 @@ type MoveStats struct {
 // MoveStats counts moves. Former places are kept for as long as keep.
 func (s Instances) MoveStats(ctx context.Context, keep time.Duration) (MoveStats, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[MoveStats], `SELECT count(*) FILTER (WHERE i.moved_at IS NULL),
-			coalesce(extract(epoch FROM max(now() - t.created_at) FILTER (WHERE i.moved_at IS NULL)), 0)::float8,
-			count(i.moved_at), greatest(coalesce(extract(epoch FROM max(now() - i.moved_at - $1::interval)), 0), 0)::float8
+			greatest(extract(epoch FROM max(now() - t.created_at) FILTER (WHERE i.moved_at IS NULL)), 0)::float8,
+			count(i.moved_at), greatest(extract(epoch FROM max(now() - i.moved_at - $1::interval)), 0)::float8
 		FROM instance i LEFT JOIN task t ON t.instance_id = i.id AND t.state = 'in progress' AND t.kind = 'update'
 		WHERE i.next_server IS NOT NULL`, keep)
 }

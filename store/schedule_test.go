@@ -128,13 +128,17 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	n, err := s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 0, "%d tasks were mended under a right clock, %v", n, err)
 	exec(t, url, `UPDATE task SET run_at = run_at + '1 hour', created_at = created_at + '1 hour',
-		lease_until = lease_until + '1 hour'`)
+		lease_until = lease_until + '1 hour', progressed_at = now() + '1 hour'`)
+	stats, err := s.Tasks.Stats(t.Context())
+	assert.True(t, err == nil && stats.Oldest >= 0 && stats.Stalled >= 0, "before the clock was mended: %+v, %v", stats, err)
 	expectNoTask(t, s, "before the clock was mended")
 	n, err = s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 2, "%d tasks were mended, %v", n, err)
 	assert.Equal(t, "waiting", claim(t, s, "worker", time.Minute).InstanceID, "the dead worker's lease has not run out yet")
 	expectNoTask(t, s, "before the dead worker's lease has run out")
-	exec(t, url, "UPDATE task SET lease_until = lease_until - '1 minute'::interval") // a minute later
+	exec(t, url, "UPDATE task SET lease_until = lease_until - interval '1 min', progressed_at = progressed_at - interval '1 min'")
+	stats, err = s.Tasks.Stats(t.Context())
+	assert.True(t, err == nil && stats.Stalled >= time.Minute, "a minute later: %+v, %v", stats, err)
 	assert.Equal(t, "leased", claim(t, s, "worker", time.Minute).InstanceID, "the dead worker's task")
 }
 

@@ -23,8 +23,8 @@ func (s Tasks) Stats(ctx context.Context) (TaskStats, error) {
 // taskStats are the columns of TaskStats, and where they come from.
 const taskStats = `count(*) FILTER (WHERE lease_until > clock_timestamp()),
 	count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-	coalesce(now() - min(created_at), '0'::interval),
-	coalesce(now() - min(coalesce(progressed_at, created_at)), '0'::interval) FROM task WHERE state = 'in progress'`
+	greatest(now() - min(created_at), '0'::interval),
+	greatest(now() - min(coalesce(progressed_at, created_at)), '0'::interval) FROM task WHERE state = 'in progress'`
 
 // KindStats are the figures of the tasks of one kind that have not ended.
 type KindStats struct {

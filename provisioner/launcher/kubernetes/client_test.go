@@ -171,15 +171,19 @@ func TestPages(t *testing.T) {
 	assert.Equal(t, []string{"d_two", "d_three", "d_"}, ids)
 }
 
-// A launcher that supervises lists the pods once and then watches them; asking it causes no request. If the watch has
-// failed for long, it reports that instead of its last state.
+// A launcher that supervises lists the pods once and then watches them; asking it causes no request. Troubles stay, and are
+// logged once, even if each watch fails and begins with a new list. If lists have failed for long too, it reports that
+// instead of its last state.
 func TestAskingCausesNoRequest(t *testing.T) {
 	t.Parallel()
-	var lists, watches atomic.Int32
+	var lists atomic.Int32
 	var down atomic.Bool
 	cut := make(chan struct{})
 	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case strings.HasSuffix(r.URL.Path, "/secrets"):
+			fmt.Fprint(w, `{"items": [{"metadata": {"labels": {"mysql-broker/server": "d_2"}, "annotations": {
+				"mysql-broker/state": "{\"phase\": \"ready\"}"}}}]}`)
 		case !strings.HasSuffix(r.URL.Path, "/pods"):
 			fmt.Fprint(w, `{"status": {"allowed": true}}`)
 		case down.Load():
@@ -189,70 +193,45 @@ func TestAskingCausesNoRequest(t *testing.T) {
 			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "d-1-0",
 				"labels": {"mysql-broker/server": "d_1"}}, "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}]}`)
 		default:
-			watches.Add(1)
 			w.(http.Flusher).Flush()
 			select {
 			case <-cut:
 			case <-r.Context().Done():
 			}
-		}
-	})
-	cfg.Supervise, cfg.WatchPause = true, 10*time.Millisecond
-	l := open(t, cfg)
-	for range 100 {
-		all, err := l.Troubles(t.Context())
-		require.True(t, err == nil && all["d_1"] == launcher.NoNode, "there are %v, %v", all, err)
-	}
-	assert.EqualValues(t, 1, lists.Load(), "lists")
-	testdrive.Eventually(t, "the watch", func() bool { return watches.Load() == 1 })
-	down.Store(true)
-	close(cut)
-	testdrive.Eventually(t, "the launcher to say that it sees nothing", func() bool {
-		_, err := l.Troubles(t.Context())
-		return err != nil && strings.Contains(err.Error(), "cannot list resource")
-	})
-	down.Store(false)
-	testdrive.Eventually(t, "the launcher to see again", func() bool {
-		all, err := l.Troubles(t.Context())
-		return err == nil && all["d_1"] == launcher.NoNode
-	})
-}
-
-// A server without a pod stays in trouble, and that is logged once, even if each watch fails and begins with a new list.
-func TestNoPodWhereWatchesFail(t *testing.T) {
-	t.Parallel()
-	var lists atomic.Int32
-	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/secrets"):
-			fmt.Fprint(w, `{"items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}, "annotations": {
-				"mysql-broker/state": "{\"phase\": \"ready\"}"}}}]}`)
-		case !strings.HasSuffix(r.URL.Path, "/pods"):
-			fmt.Fprint(w, `{"status": {"allowed": true}}`)
-		case r.URL.Query().Get("watch") == "":
-			lists.Add(1)
-			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}}`)
-		default:
 			fmt.Fprint(w, `{"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure", "reason": "Expired",
 				"message": "too old resource version: 1 (2)", "code": 410}}`)
 		}
 	})
 	var log logged.Text
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	cfg.Supervise, cfg.WatchPause = true, 100*time.Millisecond
+	cfg.Supervise, cfg.WatchPause = true, 50*time.Millisecond
 	l := open(t, cfg)
+	for range 100 {
+		all, err := l.Troubles(t.Context())
+		require.True(t, err == nil && all["d_1"] == launcher.NoNode, "there are %v, %v", all, err)
+	}
 	inTrouble := func() bool {
 		all, err := l.Troubles(t.Context())
-		return err == nil && all["d_1"] == launcher.NoPod
+		return err == nil && all["d_1"] == launcher.NoNode && all["d_2"] == launcher.NoPod
 	}
-	testdrive.Eventually(t, "a server without a pod", inTrouble)
+	logged := func() int { return strings.Count(log.String(), "a server is in trouble") }
+	assert.EqualValues(t, 1, lists.Load(), "lists")
+	close(cut)
+	testdrive.Eventually(t, "both troubles in the log", func() bool { return logged() == 2 })
 	seen := lists.Load()
 	testdrive.Eventually(t, "more lists", func() bool { return lists.Load() > seen+3 })
-	assert.True(t, inTrouble(), "no pod, after more lists")
-	assert.Equal(t, 1, strings.Count(log.String(), "a server is in trouble"), "lines of %s", log.String())
-	assert.Contains(t, log.String(), "server=d_1 reason=no-pod")
+	assert.True(t, inTrouble(), "troubles, after more lists")
+	assert.Equal(t, 2, logged(), "lines of %s", log.String())
+	assert.Contains(t, log.String(), "server=d_2 reason=no-pod")
 	assert.Contains(t, log.String(), "too old resource version: 1 (2)", "why a watch fails")
 	assert.NotContains(t, log.String(), "410")
+	down.Store(true)
+	testdrive.Eventually(t, "the launcher to say that it sees nothing", func() bool {
+		_, err := l.Troubles(t.Context())
+		return err != nil && strings.Contains(err.Error(), "cannot list resource")
+	})
+	down.Store(false)
+	testdrive.Eventually(t, "the launcher to see again", inTrouble)
 }
 
 // A token that was replaced in its file is read again when the old one is refused, and so is the CA when the API server

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -62,13 +63,10 @@ func copyPrimary(t testing.TB, dir, primary string) {
 	require.NoError(t, err)
 	password, _ := u.User.Password()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte(password), 0o600))
-	if os.Geteuid() != 0 {
-		return
-	}
-	as, err := pgcluster.Nobody()
+	owner, err := files.LookupOwner()
 	require.NoError(t, err)
 	require.NoError(t, filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, int(as.Uid), int(as.Gid)))
+		return errors.Join(err, os.Lchown(path, owner.UID, owner.GID))
 	}))
 }
 

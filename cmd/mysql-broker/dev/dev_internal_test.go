@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -71,18 +72,6 @@ func TestSecretsAreKept(t *testing.T) {
 	assert.False(t, err == nil || strings.Contains(err.Error(), "do-not-quote"), "a damaged file: %v", err)
 }
 
-func TestReachable(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "open")
-	closed := filepath.Join(dir, "closed")
-	inside := filepath.Join(closed, "inside")
-	require.NoError(t, os.MkdirAll(inside, 0o755))
-	require.NoError(t, errors.Join(os.Chmod(closed, 0o700), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)))
-	for path, want := range map[string]bool{dir: reachable(os.TempDir()), closed: false, inside: false, filepath.Join(dir, "none"): false} {
-		assert.Equal(t, want, reachable(path), "%s: %t", path, !want)
-	}
-}
-
 // The last part that was started stops first. One that fails keeps none from stopping.
 func TestPartsStop(t *testing.T) {
 	t.Parallel()
@@ -120,8 +109,10 @@ func TestTrialCatalog(t *testing.T) {
 func TestTryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	assert.NoError(t, tryFiles(dir))
+	owner, err := files.LookupOwner()
+	require.NoError(t, err)
+	assert.NoError(t, tryFiles(dir, owner))
 	left, err := os.ReadDir(dir)
 	assert.True(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
-	assert.Error(t, tryFiles("/proc"), "servers could keep their files in /proc")
+	assert.Error(t, tryFiles("/proc", owner), "servers could keep their files in /proc")
 }

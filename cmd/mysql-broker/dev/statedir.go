@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -22,28 +22,31 @@ const (
 
 // stateDir creates the state directory and returns its real path.
 func stateDir(chosen string) (string, error) {
+	owner, err := files.LookupOwner()
+	if err != nil {
+		return "", err
+	}
 	dir := chosen
 	if dir == "" {
 		dir = defaultDir
-		if err := linkForRoot(dir); err != nil {
+		if err := linkForRoot(dir, owner); err != nil {
 			return "", err
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the state directory: %w", err)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err = filepath.Abs(dir)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the state directory: %w", err)
 	}
-	if os.Geteuid() == 0 && !reachable(dir) {
-		return "", fmt.Errorf("the servers run as nobody and cannot enter %s; "+
-			"set MYSQL_BROKER_DEV_DIR to a directory that others may enter", dir)
+	if err := owner.CheckReach(dir); err != nil {
+		return "", fmt.Errorf("%w; set MYSQL_BROKER_DEV_DIR to a directory that others may enter", err)
 	}
-	if err := tryFiles(dir); err != nil {
+	if err := tryFiles(dir, owner); err != nil {
 		return "", fmt.Errorf("servers cannot keep their files in %s: %w; "+
 			"if that is NFS, set MYSQL_BROKER_DEV_DIR to a directory on a local disk", dir, err)
 	}
@@ -51,7 +54,7 @@ func stateDir(chosen string) (string, error) {
 }
 
 // tryFiles does with files what servers do, and what not every file system can.
-func tryFiles(dir string) error {
+func tryFiles(dir string, owner files.Owner) error {
 	tried, err := os.MkdirTemp(dir, "try")
 	if err != nil {
 		return err
@@ -65,14 +68,8 @@ func tryFiles(dir string) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock a file: %w", err)
 	}
-	if os.Geteuid() == 0 {
-		as, err := pgcluster.Nobody()
-		if err != nil {
-			return err
-		}
-		if err := f.Chown(int(as.Uid), int(as.Gid)); err != nil {
-			return fmt.Errorf("give a file to the user nobody: %w", err)
-		}
+	if err := f.Chown(owner.UID, owner.GID); err != nil {
+		return fmt.Errorf("give a file to the servers: %w", err)
 	}
 	if err := unix.Mknod(filepath.Join(tried, "socket"), unix.S_IFSOCK|0o600, 0); err != nil {
 		return fmt.Errorf("make a socket: %w", err)
@@ -100,7 +97,7 @@ func checkRoom(dir string) error {
 
 // linkForRoot makes dir a link to a directory that the servers can enter, if they could not enter dir itself, for
 // example below /root.
-func linkForRoot(dir string) error {
+func linkForRoot(dir string, owner files.Owner) error {
 	_, err := os.Lstat(dir)
 	if os.Geteuid() != 0 || !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -109,7 +106,7 @@ func linkForRoot(dir string) error {
 	if err != nil {
 		return err
 	}
-	if reachable(filepath.Dir(abs)) {
+	if owner.CheckReach(filepath.Dir(abs)) == nil {
 		return nil
 	}
 	target := filepath.Join(rootDir, fmt.Sprintf("%x", sha256.Sum256([]byte(abs)))[:12])
@@ -117,19 +114,4 @@ func linkForRoot(dir string) error {
 		return fmt.Errorf("make the state directory: %w", err)
 	}
 	return os.Symlink(target, dir)
-}
-
-// reachable reports whether any user can enter a directory.
-func reachable(dir string) bool {
-	for {
-		info, err := os.Stat(dir)
-		if err != nil || info.Mode().Perm()&0o001 == 0 {
-			return false
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return true
-		}
-		dir = parent
-	}
 }

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
+
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const superuser = "postgres"
@@ -21,10 +21,10 @@ var ErrTaken = errors.New("another process runs it")
 
 // home is a cluster's locked directory, in which it runs PostgreSQL's programs.
 type home struct {
-	dir  string // absolute
-	bin  string // where initdb and postgres are
-	user *syscall.Credential
-	lock *os.File
+	dir   string // absolute
+	bin   string // where initdb and postgres are
+	owner files.Owner
+	lock  *os.File
 }
 
 func openHome(dir string) (*home, error) {
@@ -36,20 +36,22 @@ func openHome(dir string) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	var as *syscall.Credential
-	if os.Geteuid() == 0 {
-		if as, err = Nobody(); err != nil {
-			return nil, err
-		}
+	owner, err := files.LookupOwner()
+	if err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	lock, err := lockFile(filepath.Join(dir, "lock"))
-	if err != nil {
+	lock := filepath.Join(dir, "lock")
+	if err := files.Write(lock, nil, 0o600); err != nil {
 		return nil, err
 	}
-	return &home{dir: dir, bin: bin, user: as, lock: lock}, nil
+	locked, err := files.TryLock(lock)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrTaken
+	}
+	return &home{dir: dir, bin: bin, owner: owner, lock: locked}, err
 }
 
 // close lets another process start the cluster. Closing the file is not enough: a program that another goroutine is
@@ -71,10 +73,7 @@ func (h *home) password() (string, error) {
 	}
 	password := rand.Text()
 	unfinished := h.passwordFile() + ".new"
-	if err := os.WriteFile(unfinished, []byte(password), 0o600); err != nil {
-		return "", err
-	}
-	if err := h.giveToUser(unfinished); err != nil { // initdb reads it
+	if err := h.owner.WriteSecret(unfinished, []byte(password)); err != nil { // initdb reads it
 		return "", err
 	}
 	return password, os.Rename(unfinished, h.passwordFile())
@@ -89,10 +88,7 @@ func (h *home) initialise(ctx context.Context, durable bool) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	if err := os.Mkdir(unfinished, 0o700); err != nil {
-		return err
-	}
-	if err := h.giveToUser(unfinished); err != nil {
+	if err := h.owner.Mkdir(unfinished); err != nil {
 		return err
 	}
 	args := []string{"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + h.passwordFile(),
@@ -115,46 +111,6 @@ func (h *home) command(ctx context.Context, program string, args ...string) *exe
 	cmd := exec.CommandContext(ctx, filepath.Join(h.bin, program), args...)
 	cmd.Dir = "/" // the server's user may not be able to enter the caller's
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: h.user}
+	cmd.SysProcAttr = h.owner.Attributes()
 	return cmd
-}
-
-func (h *home) giveToUser(path string) error {
-	if h.user == nil {
-		return nil
-	}
-	return os.Chown(path, int(h.user.Uid), int(h.user.Gid))
-}
-
-// Nobody is the server's user if the caller is root, because PostgreSQL does not run as root.
-func Nobody() (*syscall.Credential, error) {
-	u, err := user.Lookup("nobody")
-	if err != nil {
-		return nil, err
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-// lockFile takes a lock that lasts until the process ends or the file is closed.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrTaken
-		}
-		return nil, err
-	}
-	return f, nil
 }

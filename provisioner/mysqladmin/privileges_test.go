@@ -159,7 +159,7 @@ func TestSettingsOfServers(t *testing.T) {
 				"max_prepared_stmt_count=16382", "innodb_data_file_path=ibdata1:12M:autoextend", "max_allowed_packet=1G",
 				"innodb_undo_log_truncate=OFF", "innodb_file_per_table=OFF"},
 			"mariadb": {"partition=ON", "max_session_mem_used=9223372036854775807", "maximum-max_session_mem_used=9223372036854775807",
-				"max_prepared_stmt_count=16382",
+				"max_prepared_stmt_count=16382", "aria_pagecache_buffer_size=128M",
 				"innodb_temp_data_file_path=ibtmp1:12M:autoextend", "innodb_undo_tablespaces=0", "max_allowed_packet=1G",
 				"innodb_undo_log_truncate=OFF", "innodb_file_per_table=OFF"},
 		}[s.Flavour]

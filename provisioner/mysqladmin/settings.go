@@ -76,6 +76,10 @@ var settings = map[string][]Setting{
 		{Name: "max_allowed_packet", Line: "max_allowed_packet=16M",
 			Why:       "use the server's memory by large values",
 			fulfilled: isAtMost("max_allowed_packet", 64*mebibyte)},
+		{Name: "aria_pagecache_buffer_size", Line: "aria_pagecache_buffer_size=1536M",
+			Why: "hang the server for good, by some ten sessions that write rows with thousands of texts into temporary " +
+				"tables",
+			fulfilled: isAtLeast("aria_pagecache_buffer_size", 1536*mebibyte)},
 		manyPreparedStatements, fewOpenFiles,
 		{Name: "innodb_temp_data_file_path", Line: "innodb_temp_data_file_path=ibtmp1:12M:autoextend:max:8G",
 			Why:       "fill the disk with temporary tables",

@@ -12,9 +12,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -224,7 +226,7 @@ func TestHostileTenant(t *testing.T) {
 		}{
 			{"files of partitions", openPartitions}, {"handlers of a table", openHandlers},
 			{"prepared statements", prepareStatements}, {"temporary tables", fillTemporaryTables},
-			{"system tablespace", fillSystemTablespace},
+			{"system tablespace", fillSystemTablespace}, {"texts of intermediate rows", pinPages},
 		} {
 			t.Run(attack.name, func(t *testing.T) {
 				f := newFixture(t, private)
@@ -366,4 +368,27 @@ func fillSystemTablespace(f *fixture, hostile mysqladmin.Account) {
 	size := testdrive.Read[int](f.t, f.root, `SELECT SUM(TOTAL_EXTENTS * EXTENT_SIZE) FROM information_schema.FILES
 		WHERE TABLESPACE_NAME = 'innodb_system'`)
 	assert.LessOrEqual(f.t, size, 24<<20, "bytes of the system tablespace")
+}
+
+// pinPages has each session write an intermediate row of nearly as many texts as MariaDB accepts. The row keeps a page
+// of Aria's cache for each text until it is complete. Where all pages are taken, the server hangs.
+func pinPages(f *fixture, hostile mysqladmin.Account) {
+	const texts = 2500
+	if f.config.Name == "mysql" {
+		return
+	}
+	table := f.database + ".wide"
+	f.exec(f.root, "CREATE TABLE "+table+" SELECT 1 id")
+	statement := "SELECT SQL_BUFFER_RESULT " + strings.Repeat("REPEAT(id, 600), ", texts) + "1 FROM " + table
+	ctx, cancel := context.WithTimeout(f.t.Context(), limits.Stuck)
+	defer cancel()
+	var sessions errgroup.Group
+	for range hostileConnections {
+		conn := f.connect(hostile)
+		sessions.Go(func() error {
+			_, err := conn.ExecContext(ctx, statement)
+			return err
+		})
+	}
+	f.must(sessions.Wait())
 }

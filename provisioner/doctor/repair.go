@@ -41,6 +41,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	switch {
 	case !f.Repairable:
 		return "", errors.New("it cannot be repaired by itself")
+	case f.Problem == Blocked:
+		return d.unblock(ctx, f)
 	case f.Kind == credential:
 		return "a running broker stores it within a minute", d.Store.CredHub.Check(ctx, f.Name)
 	case f.Problem == Missing:

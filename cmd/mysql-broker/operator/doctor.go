@@ -33,7 +33,8 @@ problems.
   kept         its creation failed, but it exists, because it held data, as after PostgreSQL was restored from a backup,
                or could not be removed. docs/runbook.md says what to do. It is never touched.
   blocked      its deletion began more than an hour ago, and the server has prepared XA transactions that are older than
-               that. They outlive their sessions and prevent databases from being dropped, until XA ROLLBACK ends them.
+               that. They outlive their sessions and prevent databases from being dropped. --repair rolls back the
+               transaction, if it is the server's only one, and drops the database.
   abandoned    an instance or a binding is neither complete nor deleted, and no task works on it.
   unreachable  a server or CredHub does not answer, so nothing is known about it, a node of a cluster is down or no
                member of it, or the object store cannot be used.

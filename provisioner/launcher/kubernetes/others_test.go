@@ -348,7 +348,7 @@ func TestStatefulSetDeleted(t *testing.T) {
 	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 }
 
-// A Secret whose labels somebody has removed is still the server's.
+// A Secret whose labels somebody has removed or changed is still the server's.
 func TestLabelsRemoved(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
@@ -358,6 +358,7 @@ func TestLabelsRemoved(t *testing.T) {
 		"all":       nil,
 		"manager's": {"app.kubernetes.io/managed-by": nil},
 		"server's":  {"mysql-broker/server": nil},
+		"another's": {"mysql-broker/server": "another"},
 	} {
 		p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"labels": labels}})
 		_, err := l.Endpoint(t.Context(), spec.ID)
@@ -369,22 +370,18 @@ func TestLabelsRemoved(t *testing.T) {
 	p.remove(t, l, spec)
 }
 
-// A Secret with the label of another server may be a copy of its Secret: nothing changes it.
-func TestLabelOfAnotherServer(t *testing.T) {
+// Nothing changes what somebody else has made as a copy of another server's Secret.
+func TestCopyOfSecret(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	label := func(id string) {
-		p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"labels": map[string]any{"mysql-broker/server": id}}})
-	}
-	label("another")
+	l, spec := p.open(t), newSpec()
+	p.Do(t, http.MethodPost, p.Path("secrets"), map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
+		"name": objectName(spec), "labels": map[string]string{managerLabel: "mysql-broker", serverLabel: "another"},
+		"annotations": map[string]string{"mysql-broker/state": `{"phase": "ready"}`}}}, nil)
 	_, err := l.Endpoint(t.Context(), spec.ID)
 	assert.ErrorContains(t, err, "is not the broker's")
 	assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "is not the broker's")
-	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
-	label(spec.ID)
-	p.remove(t, l, spec)
+	p.Do(t, http.MethodGet, p.secretOf(spec), nil, nil)
 }
 
 // What says whether a server was kept may have been removed: then it counts as kept.

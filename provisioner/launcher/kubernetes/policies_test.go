@@ -262,23 +262,59 @@ func (p *place) expectNone(t *testing.T, path string) {
 // launcher finds by their names do not matter.
 func TestLabelsChangedLater(t *testing.T) {
 	t.Parallel()
-	for _, resource := range []string{"secrets", "persistentvolumeclaims", "services", "statefulsets"} {
-		t.Run(resource, func(t *testing.T) {
+	for _, test := range []struct{ resource, label string }{
+		{"secrets", managerLabel},
+		{"secrets", serverLabel},
+		{"persistentvolumeclaims", managerLabel},
+		{"services", managerLabel},
+		{"statefulsets", managerLabel},
+	} {
+		t.Run(test.resource+" "+test.label, func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
 			l := p.open(t)
 			spec := p.readyServer(t, l)
-			p.relabel(t, resource, managerLabel, "another")
+			p.relabel(t, test.resource, test.label, "another")
 			p.annotate(t, spec, map[string]any{"test": "changed"})
 			_, err := l.Endpoint(t.Context(), spec.ID)
 			require.NoError(t, err)
 			spec.MemoryMB *= 2
 			awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
 			p.remove(t, l, spec)
-			if resource != "secrets" {
+			if test.resource != "secrets" {
 				p.ready(t, l, spec)
 				p.remove(t, l, spec)
 			}
+		})
+	}
+}
+
+// A pod that somebody has relabelled is replaced by the next operation. If the cluster relabels that one too, the error
+// names the label.
+func TestPodRelabelled(t *testing.T) {
+	t.Parallel()
+	for _, label := range []string{managerLabel, serverLabel} {
+		t.Run(label, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			l := p.open(t)
+			spec := p.readyServer(t, l)
+			relabel := func() (before string) {
+				p.runs(t, spec, map[string]any{"name": "mysqld"})
+				p.labelPod(t, spec, label, nil)
+				return uid(t, p, spec)
+			}
+			before := relabel()
+			awaitSentence(t, "a launch", "Starting the server", launching(l, spec))
+			p.awaitNext(t, spec, before)
+			awaitSentence(t, "a launch", "Attaching the volume", launching(l, spec))
+			relabel()
+			p.relabel(t, "pods", label, "another")
+			spec.MemoryMB *= 2
+			_, _, err := finish(t, resizing(l, spec))
+			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+			assert.ErrorContains(t, err, "label "+label+" of pods ")
+			p.remove(t, l, spec)
 		})
 	}
 }

@@ -191,7 +191,8 @@ func (r resizer) inPlace(ctx context.Context) (bool, error) {
 	if sentence := r.leaving(p); sentence != "" { // what is patched now would be lost with it
 		return false, r.poll(p.Metadata.DeletionTimestamp, sentence)
 	}
-	if mysqldOf(p).State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
+	if mysqldOf(p).State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" ||
+		s.expectLabels(api.Pods, p.Metadata) != nil { // the Service does not lead to it
 		return false, nil
 	}
 	less := api.ToMilli(mysqldOf(p).Resources.Limits[memory]) > api.ToMilli(next.resources().Limits[memory])

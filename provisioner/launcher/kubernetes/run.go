@@ -30,7 +30,14 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	if !there {
 		return launcher.Endpoint{}, r.makeObjects(ctx, s, spec)
 	}
-	if p.Metadata.Annotations[workAnnotation] != "" {
+	ends := p.Metadata.Annotations[workAnnotation] != ""
+	if wrong := s.expectLabels(api.Pods, p.Metadata); wrong != nil && !ends && p.Mounts(s.name) && r.leaving(p) == "" {
+		if mysqldOf(p).State.Running == nil { // the cluster changes the labels of new pods
+			return launcher.Endpoint{}, wrong
+		}
+		ends = true
+	}
+	if ends {
 		return launcher.Endpoint{}, r.endPod(ctx, s, p)
 	}
 	if err := r.lookAt(s, p); err != nil {
@@ -95,7 +102,8 @@ func (r *runner) makeObjects(ctx context.Context, s *server, spec launcher.Spec)
 	return launcher.NotYet(minPoll, "Waiting for a node")
 }
 
-// endPod replaces the pod of an upgrade that has ended by one that runs the server, and returns NotYet.
+// endPod replaces a pod that somebody has relabelled, or that of an upgrade that has ended, by one that runs the
+// server, and returns NotYet.
 func (r *runner) endPod(ctx context.Context, s *server, p api.Pod) error {
 	if err := r.applyWork(ctx, s, nil); err != nil {
 		return err

@@ -92,7 +92,8 @@ func (c secrets) load(ctx context.Context, id string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", id, err)
 	}
-	if of := s.secret.Metadata.Labels[serverLabel]; of != id && (of != "" || s.readState() != nil) {
+	foreign := s.secret.Metadata.AppliedAt().IsZero() // it may be a copy of another server's
+	if of := s.secret.Metadata.Labels[serverLabel]; of != id && (of != "" && foreign || s.readState() != nil) {
 		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
 	}
 	if err := c.label(ctx, s); err != nil {

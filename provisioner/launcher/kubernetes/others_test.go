@@ -472,56 +472,23 @@ func TestConflicts(t *testing.T) {
 }
 
 // A Service that somebody has changed or deleted is put back by the next operation. It leads to the server's own pod, even
-// if the StatefulSet has more.
-func TestServiceChanged(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	service := p.kindsOf(spec)["service"]
-	p.runs(t, spec, map[string]any{"name": "mysqld"})
-	leads := func(what string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := l.Launch(ctx, spec, func(string) {})
-		require.Error(t, err, "no mysqld runs")
-		var found struct {
-			Spec struct{ Selector map[string]string }
-		}
-		p.Do(t, http.MethodGet, service, nil, &found)
-		assert.Equal(t, map[string]string{"mysql-broker/server": spec.ID,
-			"statefulset.kubernetes.io/pod-name": podName(spec)}, found.Spec.Selector, what)
-		var pods struct{ Items []any }
-		p.Do(t, http.MethodGet, p.Path("pods")+"?labelSelector=statefulset.kubernetes.io/pod-name="+podName(spec), nil, &pods)
-		assert.Len(t, pods.Items, 1, "pods that the Service leads to")
-	}
-	p.merge(t, service, map[string]any{"spec": map[string]any{"selector": map[string]any{"mysql-broker/server": "another"}}})
-	leads("changed")
-	p.merge(t, service, map[string]any{"spec": map[string]any{"selector": map[string]any{"added": "label"},
-		"ports": []any{map[string]any{"name": "mysql", "port": 3306, "targetPort": 1}}}})
-	leads("changed, with another port")
-	var found struct {
-		Spec struct{ Ports []map[string]any }
-	}
-	p.Do(t, http.MethodGet, service, nil, &found)
-	assert.Equal(t, "mysql", found.Spec.Ports[0]["targetPort"])
-	p.Do(t, http.MethodDelete, service, nil, nil)
-	leads("deleted")
-	leads("deleted, again")
-}
-
-// The address of a ready server stays what it is if operators later choose another way to reach servers.
+// if the StatefulSet has more. The address of a ready server stays what it is if operators later choose another way to
+// reach servers.
 func TestServiceOfOtherConfiguration(t *testing.T) {
 	t.Parallel()
 	type spec struct {
 		Type     string
 		Selector map[string]string
-		Ports    []struct{ NodePort int }
+		Ports    []struct {
+			NodePort   int
+			TargetPort any
+		}
 	}
 	for _, test := range []struct {
 		of, configured kubernetes.Access
 		kind           string
 	}{
+		{kubernetes.InCluster, kubernetes.InCluster, "ClusterIP"},
 		{kubernetes.InCluster, kubernetes.NodePort, "ClusterIP"},
 		{kubernetes.InCluster, kubernetes.LoadBalancer, "ClusterIP"},
 		{kubernetes.NodePort, kubernetes.InCluster, "NodePort"},
@@ -549,6 +516,9 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 			p.ready(t, l, server)
 			before := read()
 			require.Equal(t, test.kind, before.Type)
+			require.Equal(t, map[string]string{"mysql-broker/server": server.ID,
+				"statefulset.kubernetes.io/pod-name": podName(server)}, before.Selector)
+			require.Equal(t, "mysql", before.Ports[0].TargetPort)
 			address := map[string]any{}
 			switch test.of {
 			case kubernetes.NodePort:
@@ -563,8 +533,10 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 				p.cfg.Host = "192.0.2.1"
 			}
 			l = p.open(t)
-			for _, selector := range []map[string]any{{}, {"added": "label"}} { // the second one has to be corrected
-				p.merge(t, service, map[string]any{"spec": map[string]any{"selector": selector}})
+			for _, change := range []string{`{}`, // which needs no correction
+				`{"selector": {"mysql-broker/server": "another"}}`, `{"selector": {"added": "label"}}`,
+				`{"ports": [{"name": "mysql", "port": 3306, "targetPort": 1}]}`} {
+				p.merge(t, service, map[string]any{"spec": json.RawMessage(change)})
 				awaitSentence(t, "a resize to the same size", "Starting mysqld", resizing(l, server))
 				assert.Equal(t, before, read())
 			}

@@ -2,6 +2,8 @@ package launchertest
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,8 +18,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A launched server accepts logins of its administrator, who has all privileges, and of nobody else. The launch reports
-// its progress.
+// A launched server accepts logins of its administrator, who has all privileges, and of nobody else. Its certificate is
+// signed by a CA, and valid for the host that applications use: Connect verifies it. The launch reports its progress.
 func testLaunch(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -27,6 +29,10 @@ func testLaunch(t *testing.T, p Place) {
 	end, err := tryLaunch(bounded(t), l, spec, func(progress string) { reports = append(reports, progress) })
 	require.NoError(t, err)
 	assert.False(t, len(reports) == 0 || slices.Contains(reports, ""), "reports %q", reports)
+	block, _ := pem.Decode(end.CACertificate)
+	require.NotNil(t, block, "the CA certificate is no PEM")
+	ca, err := x509.ParseCertificate(block.Bytes)
+	require.True(t, err == nil && ca.IsCA, "no certificate of a CA: %v", err)
 	db := Connect(t, spec, end)
 	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
 		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")

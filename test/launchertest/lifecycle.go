@@ -2,9 +2,6 @@ package launchertest
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,7 +16,7 @@ import (
 )
 
 // A resized server has new limits, and binary logs if it is to keep them; its data, endpoint and certificate stay the
-// same. A server that already has these limits is left alone.
+// same. Only the broker can read its admin password. A server that already has these limits is left alone.
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -43,6 +40,11 @@ func testResize(t *testing.T, p Place) {
 	assert.Greater(t, testdrive.Read[int64](t, db, "SELECT @@innodb_buffer_pool_size"), small)
 	assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
 	guest := Visit(t, spec, after)
+	if p.Readable != nil {
+		readable := p.Readable(t)
+		require.True(t, strings.Contains(readable, spec.ID), "nothing readable is about the server: the test sees nothing")
+		assert.False(t, strings.Contains(readable, spec.AdminPassword), "the admin password can be read by others")
+	}
 	_, err = tryResize(bounded(t), heir, spec, nobody)
 	assert.NoError(t, err, "resize to the same size")
 	assert.NoError(t, guest.PingContext(bounded(t)), "it was restarted by a resize to the size that it has")
@@ -83,6 +85,7 @@ func testKeep(t *testing.T, p Place) {
 	kept, unused := p.spec("kept"), p.spec("unused")
 	end := launch(t, l, kept)
 	launch(t, l, unused)
+	assert.ElementsMatch(t, []string{kept.ID, unused.ID}, ids(t, p.Open(t)), "every broker lists every server")
 	for range 2 {
 		require.NoError(t, l.Keep(bounded(t), kept.ID))
 	}
@@ -102,19 +105,6 @@ func testKeep(t *testing.T, p Place) {
 	assert.Equal(t, []string{kept.ID}, ids(t, heir))
 	p.expectRecords(t, map[string]string{kept.ID: long})
 	lets(t, kept, end)
-}
-
-// Every server is listed by every broker, even if its launch was cut off.
-func testList(t *testing.T, p Place) {
-	l := p.Open(t)
-	require.Empty(t, ids(t, l))
-	var want []string
-	for n := range 3 {
-		spec := p.spec(fmt.Sprint("n", n))
-		launch(t, l, spec)
-		want = append(want, spec.ID)
-	}
-	assert.ElementsMatch(t, want, ids(t, p.Open(t)))
 }
 
 // The admin password is changed by SQL, and the launcher keeps up with it. A later launch or resize does not restore
@@ -149,34 +139,6 @@ func testAdminPassword(t *testing.T, p Place) {
 		lets(t, second, e)
 		refuses(t, first, e)
 	}
-}
-
-// The certificate is signed by a CA and valid for the host that applications use: Connect verifies it.
-func testCertificate(t *testing.T, p Place) {
-	l := p.Open(t)
-	spec := p.spec("one")
-	end := launch(t, l, spec)
-	block, _ := pem.Decode(end.CACertificate)
-	require.NotNil(t, block, "the CA certificate is no PEM")
-	ca, err := x509.ParseCertificate(block.Bytes)
-	require.True(t, err == nil && ca.IsCA, "no certificate of a CA: %v", err)
-	lets(t, spec, end)
-}
-
-// Only the broker can read the admin password.
-func testSecrets(t *testing.T, p Place) {
-	if p.Readable == nil {
-		t.Skip("the launcher starts no servers")
-	}
-	l := p.Open(t)
-	spec := p.spec("one")
-	lets(t, spec, launch(t, l, spec))
-	spec.MemoryMB = p.MemoryMB[1]
-	_, err := tryResize(bounded(t), l, spec, nobody)
-	require.NoError(t, err)
-	readable := p.Readable(t)
-	require.True(t, strings.Contains(readable, spec.ID), "nothing readable is about the server: the test sees nothing")
-	assert.False(t, strings.Contains(readable, spec.AdminPassword), "the admin password can be read by others")
 }
 
 // Every broker reads a note until it is replaced.

@@ -58,11 +58,8 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"suspend", testSuspend},
 		{"destroy", testDestroy},
 		{"keep", testKeep},
-		{"list", testList},
 		{"admin password", testAdminPassword},
-		{"certificate", testCertificate},
 		{"renewal", testRenewal},
-		{"secrets", testSecrets},
 		{"notes", testNotes},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -275,36 +275,16 @@ func TestNoVolume(t *testing.T) {
 	assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
 }
 
-// The launch fails in time if the image cannot be fetched. Only operators see its name.
-func TestBadImage(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		p.cfg.Images = []kubernetes.Image{{Flavour: image.Flavour, Version: image.Version, Name: "test/none"}}
-		spec := newSpec()
-		awaitSentence(t, "a launch", "Fetching the image", launching(p.open(t), spec))
-		_, _, err := finish(t, launching(p.hasty().open(t), spec))
-		if e, ok := errors.AsType[*launcher.Error](err); !ok || e.Action != launcher.GiveUp ||
-			!strings.Contains(err.Error(), "ErrImagePull") || strings.Contains(e.Sentence, "test/none") {
-			t.Errorf("launch: %v", err)
-		}
-	})
-}
-
 // A broker that was paused while another one destroyed the server leaves no objects behind.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
-	l, spec := p.open(t), newSpec()
-	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
-	owned := map[string]any{}
-	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
-	require.NoError(t, destroy(t, l, spec.ID))
-	metadata := owned["metadata"].(map[string]any)
-	for _, set := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "finalizers"} {
-		delete(metadata, set)
-	}
-	delete(owned, "status")
-	p.Do(t, http.MethodPost, p.Path("persistentvolumeclaims"), owned, nil)
+	spec := newSpec()
+	l := p.behind(t, pausedBefore(func(r *http.Request, _ []byte) bool {
+		return strings.Contains(r.URL.Path, "/persistentvolumeclaims/")
+	}, func() { require.NoError(t, destroy(t, p.open(t), spec.ID)) })).open(t)
+	_, err := l.Launch(t.Context(), spec, func(string) {})
+	require.ErrorIs(t, err, launcher.ErrNotFound)
 	p.holdsNothing(t)
 }
 

@@ -98,65 +98,71 @@ func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]
 		"conditions": []any{map[string]string{"type": "PodScheduled", "status": "True"}}, "containerStatuses": containers}})
 }
 
-// A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns. It
-// does not end before what somebody else is deleting is gone.
+// A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns. The
+// error of one that cannot end names what is left, and who holds it.
 func TestDestroyWithoutOwner(t *testing.T) {
 	t.Parallel()
-	const finalizer = "test.example.com/stays"
-	for name, orphan := range map[string]func(t *testing.T, p *place, spec launcher.Spec) (held string){
-		"owners removed": func(t *testing.T, p *place, spec launcher.Spec) string {
+	for _, test := range []struct {
+		name, held string // what a finalizer holds
+		change     func(p *place, t *testing.T, spec launcher.Spec)
+	}{
+		{"held", "claim and pod", func(*place, *testing.T, launcher.Spec) {}},
+		{"owners removed", "", func(p *place, t *testing.T, spec launcher.Spec) {
 			for _, path := range p.kindsOf(spec) {
 				p.merge(t, path, map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
 			}
-			return ""
-		},
-		"Secret deleted": func(t *testing.T, p *place, spec launcher.Spec) string {
-			p.orphan(t, spec)
-			return ""
-		},
-		"Secret deleted, managers removed": func(t *testing.T, p *place, spec launcher.Spec) string {
+		}},
+		{"Secret deleted", "", (*place).orphan},
+		{"Secret deleted, managers removed", "", func(p *place, t *testing.T, spec launcher.Spec) {
 			p.orphan(t, spec)
 			for _, path := range p.kindsOf(spec) {
 				p.merge(t, path, map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
 			}
-			return ""
-		},
-		"Secret deleted, claim terminating": func(t *testing.T, p *place, spec launcher.Spec) string {
-			claim := p.kindsOf(spec)["claim"]
-			p.hold(t, claim, finalizer)
+		}},
+		{"Secret deleted, claim terminating", "claim", func(p *place, t *testing.T, spec launcher.Spec) {
 			p.orphan(t, spec)
 			for _, path := range p.kindsOf(spec) {
 				p.Do(t, http.MethodDelete, path, nil, nil)
 			}
 			p.expectNone(t, p.Path("pods/"+podName(spec)))
-			return claim
-		},
-		"Secret deleted, pod label removed": func(t *testing.T, p *place, spec launcher.Spec) string {
+		}},
+		{"Secret deleted, pod label removed", "", func(p *place, t *testing.T, spec launcher.Spec) {
 			p.labelPod(t, spec, serverLabel, nil)
 			p.orphan(t, spec)
-			return ""
-		},
-		"pod label removed": func(t *testing.T, p *place, spec launcher.Spec) string {
-			pod := p.Path("pods/" + podName(spec))
-			p.hold(t, pod, finalizer)
+		}},
+		{"pod label removed", "pod", func(p *place, t *testing.T, spec launcher.Spec) {
 			p.labelPod(t, spec, serverLabel, nil)
-			return pod
-		},
-		"pod label changed": func(t *testing.T, p *place, spec launcher.Spec) string {
+		}},
+		{"pod label changed", "", func(p *place, t *testing.T, spec launcher.Spec) {
 			p.labelPod(t, spec, serverLabel, "another")
-			return ""
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
 			l := p.open(t)
 			spec := p.readyServer(t, l)
-			if held := orphan(t, p, spec); held != "" {
+			held := map[string]string{"claim": p.kindsOf(spec)["claim"], "pod": p.Path("pods/" + podName(spec))}
+			maps.DeleteFunc(held, func(kind, _ string) bool { return !strings.Contains(test.held, kind) })
+			for _, path := range held {
+				p.hold(t, path, "test.example.com/stays")
+			}
+			test.change(p, t, spec)
+			if len(held) > 0 {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				assert.ErrorContains(t, l.Destroy(ctx, spec.ID), filepath.Base(held)+" (held by "+finalizer+")")
-				p.hold(t, held)
+				err := l.Destroy(ctx, spec.ID)
+				for _, path := range held {
+					assert.ErrorContains(t, err, filepath.Base(path)+" (held by test.example.com/stays)")
+				}
+				ctx, stop := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { stop(errors.New("the broker is stopping")) })
+				err = l.Destroy(ctx, spec.ID)
+				require.ErrorContains(t, err, "the broker is stopping")
+				assert.NotContains(t, err.Error(), "left:", "what it asked for after that")
+			}
+			for _, path := range held {
+				p.hold(t, path)
 			}
 			p.remove(t, l, spec)
 		})
@@ -175,20 +181,6 @@ func (p *place) labelPod(t *testing.T, spec launcher.Spec, label string, value a
 		p.Do(t, http.MethodGet, path, nil, &pod)
 		return label != serverLabel || len(pod.Metadata.OwnerReferences) == 0
 	})
-}
-
-// A suspension ends a pod that has lost its label, and the server can be launched again.
-func TestSuspendWithoutLabel(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	p.labelPod(t, spec, serverLabel, nil)
-	do(t, suspending(l, spec))
-	assert.Empty(t, uid(t, p, spec))
-	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
-	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
-	p.remove(t, l, spec)
 }
 
 // orphan deletes the Secret of a server, and nothing that it owns.
@@ -394,32 +386,6 @@ func TestAnnotationsRemoved(t *testing.T) {
 	p.annotate(t, spec, map[string]any{"mysql-broker/state": nil, "mysql-broker/kept": nil})
 	assert.ErrorContains(t, l.DestroyUnused(t.Context(), spec.ID), "has no state that can be read")
 	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
-	p.remove(t, l, spec)
-}
-
-// The error of a removal that cannot end names what is left, and who holds it.
-func TestFinalizerThatStays(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	claim := p.kindsOf(spec)["claim"]
-	pod := p.Path("pods/" + podName(spec))
-	p.hold(t, claim, "test.example.com/stays")
-	p.hold(t, pod, "test.example.com/stays")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	err := l.Destroy(ctx, spec.ID)
-	for _, left := range []string{"persistentvolumeclaims " + objectName(spec), "pods " + podName(spec)} {
-		assert.ErrorContains(t, err, left+" (held by test.example.com/stays)")
-	}
-	ctx, stop := context.WithCancelCause(t.Context())
-	time.AfterFunc(time.Second, func() { stop(errors.New("the broker is stopping")) })
-	err = l.Destroy(ctx, spec.ID)
-	assert.ErrorContains(t, err, "the broker is stopping")
-	assert.NotContains(t, err.Error(), "left:", "what it asked for after that")
-	p.hold(t, claim)
-	p.hold(t, pod)
 	p.remove(t, l, spec)
 }
 

@@ -68,7 +68,8 @@ func (p *place) forbid(t *testing.T, spec launcher.Spec, operation string) (allo
 }
 
 // If the cluster refuses the pod of an upgrade, the upgrade fails. What puts the earlier data back says why there is no
-// pod, and waits. Once the cluster allows it, the server has a pod again.
+// pod, and waits, also for the pod of a server that has its earlier data: its task is the last one. Once the cluster
+// allows it, the server has a pod again.
 func TestPodsForbidden(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
@@ -76,18 +77,26 @@ func TestPodsForbidden(t *testing.T) {
 	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 	allow := p.forbid(t, spec, "CREATE pods")
 	patient, hasty := p.open(t), p.hasty().open(t)
+	full := p.edited(t, func(_, response string) string {
+		return strings.ReplaceAll(response, "ask the storage team", "exceeded quota")
+	}).open(t)
 	later := spec
 	later.Version = "12.0"
-	reverting := func(ctx context.Context) (launcher.Endpoint, error) {
-		return hasty.(launcher.Upgrader).Revert(ctx, spec, func(string) {}, func(string) {})
+	reverting := func(l launcher.Launcher) call {
+		return func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.(launcher.Upgrader).Revert(ctx, spec, func(string) {}, func(string) {})
+		}
 	}
+	p.refused(t, spec)
+	awaitSentence(t, "a revert", "There is no room for a dedicated server of this size just now.", reverting(full))
+	assert.Contains(t, p.log.String(), "exceeded quota")
 	awaitSentence(t, "an upgrade", "Waiting for a node", upgrading(patient, later))
 	_, _, err := finish(t, upgrading(hasty, later))
 	says(t, err, launcher.GiveUp,
 		"The server could not be upgraded to MariaDB 12.0. It continues with MariaDB 11.8 and the earlier data.")
 	assert.ErrorContains(t, err, "ask the storage team")
 	const sentence = "The servers of this plan cannot be run here just now."
-	awaitSentence(t, "a revert", sentence, reverting)
+	awaitSentence(t, "a revert", sentence, reverting(hasty))
 	awaitSentence(t, "a resize", sentence, resizing(hasty, spec))
 	awaitSentence(t, "a launch", sentence, launching(hasty, spec))
 	assert.Contains(t, p.log.String(), "ask the storage team")
@@ -273,8 +282,8 @@ func TestLabelsChangedLater(t *testing.T) {
 	}
 }
 
-// A pod that somebody has relabelled is replaced by the next operation. If the cluster relabels that one too, the error
-// names the label.
+// A pod that somebody has relabelled is replaced by the next operation, or ended by a suspension. If the cluster relabels
+// that one too, the error names the label.
 func TestPodRelabelled(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{managerLabel, serverLabel} {
@@ -291,6 +300,10 @@ func TestPodRelabelled(t *testing.T) {
 			before := relabel()
 			awaitSentence(t, "a launch", "Starting the server", launching(l, spec))
 			p.awaitNext(t, spec, before)
+			awaitSentence(t, "a launch", "Attaching the volume", launching(l, spec))
+			relabel()
+			do(t, suspending(l, spec))
+			assert.Empty(t, uid(t, p, spec))
 			awaitSentence(t, "a launch", "Attaching the volume", launching(l, spec))
 			relabel()
 			p.relabel(t, "pods", label, "another")

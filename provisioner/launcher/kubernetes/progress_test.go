@@ -91,7 +91,8 @@ func TestClocks(t *testing.T) {
 			launches := func(l launcher.Launcher) call { return launching(l, fresh) }
 			awaitSentence(t, "a launch", "Waiting for a node", launches(patient))
 			testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, fresh) != "" })
-			waits("Attaching the volume", "did not come up in time", launches)
+			p.initContainers(t, fresh, initContainer{"prepare", "waiting"})
+			waits("Fetching the image", "did not come up in time: prepare: ErrImagePull", launches)
 			status(fresh, condition("PodScheduled", "False", 0))
 			waits("Waiting for a node", "no node for the pod", launches)
 			p.hold(t, p.Path("pods/"+podName(fresh)), "test.example.com/ends")
@@ -172,26 +173,6 @@ func TestEarlierRefusals(t *testing.T) {
 		_, err := p.edited(t, edit).open(t).Launch(t.Context(), spec, func(string) {})
 		says(t, err, launcher.Wait, "Waiting for a node")
 	}
-}
-
-// A server whose pod the cluster refuses after its data was put back is waited for, as its task is the last one.
-func TestPodForbiddenAfterRevert(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
-	allow := p.forbid(t, spec, "CREATE pods")
-	p.refused(t, spec)
-	full := p.edited(t, func(_, response string) string {
-		return strings.ReplaceAll(response, "ask the storage team", "exceeded quota")
-	})
-	l := full.open(t).(launcher.Upgrader)
-	awaitSentence(t, "a revert", "There is no room for a dedicated server of this size just now.",
-		func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Revert(ctx, spec, func(string) {}, func(string) {})
-		})
-	assert.Contains(t, p.log.String(), "exceeded quota")
-	allow()
-	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 }
 
 // cuttingWatches is the place of a broker whose watches are cut off again and again.

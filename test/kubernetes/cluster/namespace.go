@@ -83,7 +83,6 @@ func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
 
 // remove deletes the namespace, and returns when it has no pod.
 func (n Namespace) remove(t testing.TB) {
-	t.Helper()
 	// First, as their controller would try again and again to create pods in a namespace that is being deleted.
 	n.Do(t, http.MethodDelete, "/apis/apps/v1/namespaces/"+n.Name+"/statefulsets", nil, nil)
 	n.Do(t, http.MethodDelete, "/api/v1/namespaces/"+n.Name, nil, nil)
@@ -93,10 +92,7 @@ func (n Namespace) remove(t testing.TB) {
 		if len(there.Items) == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Errorf("%d pods of the namespace %s have not ended", len(there.Items), n.Name)
-			return
-		}
+		require.False(t, time.Now().After(deadline), "pods of the namespace %s have not ended", n.Name)
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	// fieldManager names the broker as the owner of the fields that it applies.
 	// https://kubernetes.io/docs/reference/using-api/server-side-apply/
 	fieldManager = "mysql-broker"
+	applying     = "?force=true&fieldManager=" + fieldManager
 )
 
 // Client sends requests about one namespace to the API server of a cluster.
@@ -100,16 +101,13 @@ func (c *Client) Create(ctx context.Context, path string, object, into any) erro
 // Apply creates or changes an object. It removes fields that the broker applied before and now leaves out, and keeps
 // the fields of others.
 func (c *Client) Apply(ctx context.Context, path string, object, into any) error {
-	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
-	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
-		Body: object}, into)
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path + applying, ContentType: applyPatch, Body: object}, into)
 }
 
 // TryApply has the API server check what Apply would do, without doing it. It ignores webhooks that do not support dry
 // runs, and leaves into as it is if there is one.
 func (c *Client) TryApply(ctx context.Context, path string, object, into any) error {
-	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
-	return tried(c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
+	return tried(c.Do(ctx, Call{Method: http.MethodPatch, Path: path + applying + "&dryRun=All", ContentType: applyPatch,
 		Body: object}, into))
 }
 

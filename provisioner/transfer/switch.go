@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"database/sql"
 	"regexp"
 	"strings"
 )
@@ -64,14 +65,36 @@ func (b *builder) leaveFormerName(ctx context.Context, from string) error {
 				continue
 			}
 			own = strings.TrimSuffix(strings.TrimSpace(own), ",")
-			changes := []string{"MODIFY " + own}
-			if key := foreignKey.FindStringSubmatch(own); key != nil {
-				changes = []string{"DROP FOREIGN KEY " + key[1], "ADD " + own}
+			change := "MODIFY " + own
+			if key := foreignKey.FindStringSubmatch(own); key != nil { // no statement can also add one of that name
+				change = "DROP FOREIGN KEY " + key[1]
 			}
-			for _, change := range changes {
-				if err := b.exec(ctx, conn, "ALTER TABLE "+t.String()+" "+change); err != nil {
-					return err
-				}
+			if err := b.exec(ctx, conn, "ALTER TABLE "+t.String()+" "+change); err != nil {
+				return err
+			}
+		}
+	}
+	return b.addDropped(ctx, conn)
+}
+
+// addDropped adds the foreign keys that leaveFormerName has dropped, also in an attempt that was interrupted.
+func (b *builder) addDropped(ctx context.Context, conn *sql.Conn) error {
+	for _, t := range b.Tables {
+		if !strings.Contains(t.Create, " FOREIGN KEY ") {
+			continue
+		}
+		var has string
+		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(new(string), &has); err != nil {
+			return err
+		}
+		for line := range strings.SplitSeq(t.Create, "\n") {
+			own := strings.TrimSuffix(strings.TrimSpace(line), ",")
+			key := foreignKey.FindString(own)
+			if key == "" || strings.Contains(has, key) {
+				continue
+			}
+			if err := b.exec(ctx, conn, "ALTER TABLE "+t.String()+" ADD "+own); err != nil {
+				return err
 			}
 		}
 		if err := b.dropAddedKeys(ctx, conn, &t); err != nil {

@@ -513,7 +513,7 @@ func (r *rowReader) flush() error {
 
 // Errors of values that a strict server refuses, although the source has them. The last four are of indexes on
 // expressions.
-var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752, 3903, 3904}
+var valueErrors = []uint16{1264, 1265, 1292, 1301, 1366, 1406, 1048, 1364, 3751, 3752, 3903, 3904}
 
 // Errors of rows for which an expression of their table fails, with the settings of this session: its result is out of
 // range, a check does not hold, a text is no GeoJSON, or a geometry must not be NULL.

@@ -67,6 +67,8 @@ var ofMySQL = []string{
 	"CREATE TABLE special (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 5, u CHAR(36) DEFAULT (UUID()), j JSON, " +
 		"KEY k ((CAST(j->'$.a' AS UNSIGNED ARRAY))), s VARCHAR(9) COLLATE utf8mb4_0900_ai_ci)",
 	"INSERT INTO special (id, hidden, u, j, s) VALUES (1, 42, UUID(), '{\"a\": [1, 2]}', 'x')",
+	"CREATE TABLE padded (id INT PRIMARY KEY, v BLOB AS (LPAD(1, 2000000000, 10)) STORED)",
+	"INSERT INTO padded (id) VALUES (1)", // v is longer than a packet, and therefore NULL
 }
 
 var ofMariaDB = []string{

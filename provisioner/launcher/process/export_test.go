@@ -10,6 +10,9 @@ func (l *Launcher) SetStartTimeout(limit time.Duration) {
 	l.run.startTimeout, l.run.cfg.LaunchTimeout = limit, limit
 }
 
+// SetHangInterval is for tests of servers that hang.
+func (c *Config) SetHangInterval(interval time.Duration) { c.hangInterval = interval }
+
 // FindControlGroups returns the directory of the group that was delegated to a process.
 func FindControlGroups(proc string) (dir string, err error) {
 	g, err := cgroup.Find(proc)

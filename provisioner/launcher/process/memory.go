@@ -15,36 +15,22 @@ import (
 
 const (
 	memoryInterval = time.Second
-	// memoryPatience is how long a server may lack the memory for one more connection. Nobody could kill the sessions that
-	// use the memory: the broker could not log in either.
-	memoryPatience = 10 * time.Second
+	// memoryPatience is how often in a row a server may lack the memory for one more connection. Nobody could kill the
+	// sessions that use the memory: the broker could not log in either.
+	memoryPatience = 10
 )
 
-// guardMemory kills a server that has had no memory left for memoryPatience, as the kernel does when a host runs out of
-// memory. The server is then restarted. guardMemory returns when it has killed the server or the context ends.
+// guardMemory kills a server that has had no memory left for some time, as the kernel does when a host runs out of
+// memory. The server is then restarted.
 func (c care) guardMemory(ctx context.Context, s *server) {
-	tick := time.NewTicker(memoryInterval)
-	defer tick.Stop()
-	var since time.Time // when it was first found without memory
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	// An error means that the server has exited.
+	sated := func() bool {
 		without, err := s.withoutMemory(mysqld.StackKB[c.run.cfg.Binary.Flavour] + 64) // with a guard page and the like
-		switch {
-		case err != nil || !without: // an error means that the server has exited
-			since = time.Time{}
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) > memoryPatience:
-			c.run.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", c.sd.id)
-			if err := s.kill(ctx); err != nil && ctx.Err() == nil {
-				c.run.cfg.Logger.Error("could not kill a server that has no memory left", "server", c.sd.id, "error", err)
-			}
-			return
-		}
+		return err == nil && without
+	}
+	if persists(ctx, memoryInterval, memoryPatience, sated) {
+		c.run.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", c.sd.id)
+		c.kill(ctx, s)
 	}
 }
 

@@ -45,6 +45,7 @@ type Config struct {
 	PortMax     int             // last port that may be used; 13999
 
 	controlGroups func() (*cgroup.Groups, error) // cgroup.Use, except in tests
+	hangInterval  time.Duration                  // the constant, except in tests
 	name          func(variable string) string   // full name of a variable; nil if not configured by variables
 
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It usually takes a
@@ -172,6 +173,7 @@ func (c Config) withDefaults() Config {
 	slices.SortStableFunc(all, func(a, b mysqld.Binary) int { return launcher.CompareVersions(b.Version, a.Version) })
 	c.Binary, c.Others = all[0], all[1:]
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, launchTimeout)
+	c.hangInterval = cmp.Or(c.hangInterval, hangInterval)
 	if c.controlGroups == nil {
 		c.controlGroups = func() (*cgroup.Groups, error) { return cgroup.Use("/proc/self") }
 	}

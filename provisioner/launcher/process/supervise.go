@@ -175,6 +175,7 @@ func (sup *supervisor) runOnce(ctx context.Context, sd serverDir,
 	if !sup.run.cfg.UnlimitedMemory {
 		following.Go(func() { of.guardMemory(running, s) })
 	}
+	following.Go(func() { of.guardAnswers(running, s) })
 	following.Go(func() { of.keepRedoLog(running) })
 	following.Go(func() { of.keepCertificate(running) })
 	err = s.wait(ctx)

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,9 +28,15 @@ func TestDedicatedServers(t *testing.T) {
 		f.bind(i, plan.ReadWrite) // goes with the server, and is not looked for on its own
 		f.expect(f.doctor)
 
-		f.Must(f.Launcher.StopAll(f.Context()))
+		f.Must(syscall.Kill(testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"])[0], syscall.SIGSTOP)) // it hangs
 		found := f.expect(f.doctor, "unreachable dedicated server "+i.Location.Server)
 		assert.True(f, found[0].InstanceID == i.ID && !found[0].Repairable, "%+v", found[0])
+		command := strings.Fields(regexp.MustCompile("pkill [^,]*").FindString(found[0].ToDo))
+		f.Must(exec.Command(command[0], command[1:]...).Run())
+		testdrive.Eventually(f, "the server is ended", func() bool {
+			return len(testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"])) == 0
+		})
+		f.expect(f.doctor, "unreachable dedicated server "+i.Location.Server)
 		assert.Empty(f, testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"]), "the examination started servers")
 		f.Must(f.Launcher.StartAll(f.Context()))
 		f.expect(f.doctor)

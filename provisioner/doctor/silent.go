@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,8 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if d.Fleet.Starting(i.Location) {
 		return nil, nil
 	}
-	toDo := "see its log; a broker that runs starts it again if it has ended"
+	toDo := fmt.Sprintf("see its log; a broker that runs starts it again if it has ended; if it hangs, end it with "+
+		"pkill -9 -f instances/%s/mysqld.cnf, or kubectl delete pod %s-0", r.Name, strings.ReplaceAll(r.Name, "_", "-"))
 	if mysqladmin.Damaged(err) {
 		toDo = "its tables of accounts are damaged; a bind or unbind repairs them, and so does " + mysqladmin.RepairAccounts
 	}

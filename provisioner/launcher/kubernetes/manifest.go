@@ -137,7 +137,7 @@ func (c Config) podOf(s *server) api.PodSpec {
 	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + settingsFile}
 	server.Ports = []api.ContainerPort{{Name: portName, ContainerPort: port}}
 	answers := map[string]string{"port": portName}
-	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.
+	// There is no liveness probe: one that only connects does not see that a server hangs. The doctor does.
 	server.StartupProbe = &api.Probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
 	server.ReadinessProbe = &api.Probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
 	return api.PodSpec{

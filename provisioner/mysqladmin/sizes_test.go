@@ -71,6 +71,8 @@ func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
 		}
 		size, err := f.server.Sizes.Of(t.Context(), f.database)
 		assert.True(t, err == nil && size.Files >= 16<<10, "the database takes %d bytes: %v", size.Files, err)
+		_, err = f.server.Sizes.OfFiles(t.Context(), f.database, 0)
+		assert.NoError(t, err)
 		_, tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		assert.True(t, err == nil && len(tables) == 1, "its tables are %v: %v", tables, err)
 		_, err = f.server.Sizes.OtherTables(t.Context())

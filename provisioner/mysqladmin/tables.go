@@ -23,7 +23,7 @@ func (on Sizes) LargestTables(ctx context.Context, database string, n int) (size
 	if err != nil {
 		return size, nil, 0, on.s.explain("list the tables of database "+database, err)
 	}
-	if size, err = on.withPrograms(ctx, database, tables, files); err != nil {
+	if size, err = on.withPrograms(ctx, database, sum(tables, files)); err != nil {
 		return size, nil, 0, err
 	}
 	for _, t := range tables {

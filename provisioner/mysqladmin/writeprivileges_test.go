@@ -174,6 +174,8 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 		exact, err := f.server.Sizes.Of(t.Context(), f.database)
 		f.must(err)
 		f.expectMeasured(map[string]int64{f.database: exact.Files, empty: 0}, nil)
+		fast, err := f.server.Sizes.OfFiles(t.Context(), f.database, exact.Files-f.programs())
+		assert.True(t, err == nil && fast == exact, "without a scan: %+v instead of %+v, %v", fast, exact, err)
 
 		f.createMyISAM("m", "b LONGBLOB")
 		for i := range int64(3) {

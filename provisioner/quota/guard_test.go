@@ -114,6 +114,32 @@ func TestRoomIsMade(t *testing.T) {
 	})
 }
 
+// A scan of the tablespaces takes a server as long as it has tables. The one of each round is enough for all instances
+// near or over their quotas, until one is to lose or get back its write privileges.
+func TestInstancesNearTheirQuotasShareOneScan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testdrive.Private(t, servers.Any(t).Flavour))
+	const near = 2
+	for range near {
+		i := f.Provision(small)
+		testdrive.Fill(t, f.bind(i, plan.ReadWrite).DB, 0)
+		f.fill(i, quotaMB-5)
+	}
+	i, _ := f.filled()
+	f.guard()
+	f.awaitOver(i, true)
+	testdrive.Eventually(t, "the others are near their quotas", func() bool {
+		return f.log.Count("a service instance uses much of its quota") == near
+	})
+	f.awaitRound("shared-1")
+	testdrive.Exec(t, f.Root, "SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = ON")
+	f.awaitRound("shared-1")
+	testdrive.Exec(t, f.Root, "SET GLOBAL general_log = OFF")
+	const scans = "FROM mysql.general_log WHERE argument REGEXP 'FROM information_schema.INNODB_(SYS_)?TABLESPACES[[:space:]]'"
+	assert.Equal(t, "SELECT NAME, FILE_SIZE", testdrive.Read[string](t, f.Root,
+		"SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(argument, ' FROM', 1)) "+scans), "what scans read")
+}
+
 // Stored programs are in no table's file, but count towards the quota. Who has filled it with them can create no more,
 // and may write again after removing them.
 func TestPrograms(t *testing.T) {

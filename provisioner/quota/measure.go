@@ -68,11 +68,6 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		sizes[m.Database] += 0
 	}
 	stored := g.programs(ctx, server, sizes)
-	for name, bytes := range stored.bytes {
-		if _, there := sizes[name]; there {
-			sizes[name] += bytes
-		}
-	}
 	errs := []error{stored.err}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), page) {
 		instances, err := g.Store.Usage.OnServer(ctx, server.Name(), some)
@@ -81,13 +76,20 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		}
 		var changes []store.UsageChange
 		for _, m := range instances {
-			files := sizes[m.Database]
+			tables := sizes[m.Database]
+			files := tables + stored.bytes[m.Database]
 			if stored.endless[m.Database] { // programs that cannot be read in time count as over any quota
 				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
-			c, err := g.assess(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
+			measures := []measure{func(ctx context.Context) (mysqladmin.Size, error) {
 				return server.Sizes.Of(ctx, m.Database)
-			})
+			}}
+			if _, has := g.readings[server.Name()].otherTables[m.Database]; !has && incomplete == nil {
+				measures = slices.Insert(measures, 0, func(ctx context.Context) (mysqladmin.Size, error) {
+					return server.Sizes.OfFiles(ctx, m.Database, tables)
+				})
+			}
+			c, err := g.assess(ctx, m, files, measures...)
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
 			}
@@ -241,11 +243,15 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	return g.assess(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
 }
 
+// measure measures one database, including the space in its files that can be reused.
+type measure func(context.Context) (mysqladmin.Size, error)
+
 // assess returns what to record about an instance. files is the size of its database's files in bytes. If the instance
-// is now over its quota, or no longer is, assess records that and changes the privileges of its accounts. exact
-// measures this one database, including the space in its files that can be reused.
+// is now over its quota, or no longer is, assess records that and changes the privileges of its accounts. It does so by
+// the last of the measures alone, and else needs only the first: OfFiles subtracts what is free now from what the files
+// had before, and a tenant may have made them smaller in between.
 func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
-	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
+	measures ...measure) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
 	quota := g.Plans.Get(m.PlanID).Quota()
 	if quota == 0 { // the plan was removed from the catalog: its quota is not known, and nothing changes
@@ -253,15 +259,21 @@ func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 		return c, nil
 	}
 	over, now := m.OverSince != nil, time.Now()
-	if exactly(files, quota, over) {
-		var err error
-		if c.Bytes, err = used(ctx, files, quota, exact); err != nil {
-			return c, err
-		}
-	}
 	before := min(m.Level, Over-1)
 	if over {
 		before = Over
+	}
+	if exactly(files, quota, over) {
+		for _, by := range measures {
+			var err error
+			now = time.Now()
+			if c.Bytes, err = used(ctx, files, quota, by); err != nil {
+				return c, err
+			}
+			if over == (Level(c.Bytes, quota, before) == Over) {
+				break
+			}
+		}
 	}
 	c.Level = Level(c.Bytes, quota, before)
 	c.Sample = g.worthSample(m, c, quota)
@@ -283,8 +295,7 @@ func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 // used returns how many bytes of its quota a database uses. files is the size of its files. If exact fails, as it does
 // for very many tables, files of at least twice the quota count as over the quota, regardless of how much of them can
 // be reused.
-func used(ctx context.Context, files, quota int64,
-	exact func(context.Context) (mysqladmin.Size, error)) (int64, error) {
+func used(ctx context.Context, files, quota int64, exact measure) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, exactTimeout)
 	defer cancel()
 	size, err := exact(limited)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -34,13 +33,18 @@ func expectFormer(t *testing.T, o testdrive.Operator, id string) {
 	assert.Contains(t, o.Run(t, 0, "instances", id).Stdout, want, "instances")
 }
 
-// TestEvacuate moves the instances of a shared server to another one.
+// TestEvacuate moves the instances of a shared server to another one. There is also an exclusive server, for one instance
+// of a plan that says so: a change of plan moves the data there, and back.
 func TestEvacuate(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
 	env := testdrive.Environment(t, s)
-	list := []map[string]any{testdrive.Described("old", s), testdrive.Described("new", testdrive.Private(t, s.Flavour)), testdrive.Described("twin", s)}
+	own := testdrive.Described("own", private)
+	own["exclusive"] = true
+	list := []map[string]any{testdrive.Described("old", s), testdrive.Described("new", private), testdrive.Described("twin", s), own}
 	env["MYSQL_SERVERS"], env["LAUNCHER"] = testdrive.Encode(t, list), "none"
+	env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "shared-large", "exclusive: true")
 	p := testdrive.StartPlatform(t, s, env)
 	o := p.Operator(env)
 	assert.Equal(t, "new gets no more instances. It holds 0.\n", o.Run(t, 0, "drain", "new").Stdout, "drain")
@@ -48,6 +52,19 @@ func TestEvacuate(t *testing.T) {
 	o.Run(t, 0, "drain", "twin")
 	testdrive.ExpectFigures(t, testdrive.StartPlatform(t, s, env), map[string]string{
 		`mysql_broker_shared_server_drained{server="new"}`: "1", `mysql_broker_shared_server_drained{server="old"}`: "0"})
+
+	first, ordinary := p.Provisioned(t, "shared-large", nil), p.Provisioned(t, "shared-small", nil)
+	assert.Equal(t, []string{first.ID}, o.IDs(t, "id", "instances", "--server", "own"), "on the exclusive server")
+	const taken = "server of this plan is taken"
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), 400, taken)
+	testdrive.ExpectRefusal(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large"), 400, taken)
+	assert.Contains(t, o.Run(t, 1, "move", ordinary.ID, "own").Stderr, "is exclusive")
+	testdrive.ExpectEmpty(t, first.Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectError(t, ordinary.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
+	ordinary.Await(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large").Operation(t))
+	assert.Equal(t, []string{ordinary.ID}, o.IDs(t, "id", "instances", "--server", "own"), "on the exclusive server")
+	testdrive.ExpectError(t, ordinary.UpdatePlan(t, testdrive.Sync, "shared-small"), "AsyncRequired")
+
 	i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
 	b, c := i.Bound(t, nil)
 	testdrive.MakeObjectsAs(t, c)
@@ -76,44 +93,6 @@ func TestEvacuate(t *testing.T) {
 	})
 	d := p.Desk(t, env, nil)
 	d.ExpectEnd(t, d.Latest(t, i), "succeeded")
-}
-
-// An exclusive server is for one instance, of a plan that says so. A change of plan moves the data there, and back.
-func TestExclusiveServer(t *testing.T) {
-	t.Parallel()
-	common := servers.Any(t)
-	own := testdrive.StartCrashable(t, common.Flavour)
-	described := testdrive.Described("own", own.MySQL)
-	described["exclusive"] = true
-	env := testdrive.Environment(t, common)
-	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("common", common), described})
-	env["CATALOG"] = testdrive.CatalogWith(t, filepath.Join(testdrive.Root(), "catalog.yml"), "shared-large", "exclusive: true")
-	env["LAUNCHER"] = "none"
-	p := testdrive.StartPlatform(t, common, env)
-	o := p.Operator(env)
-	on := func(server string, want ...string) {
-		got := o.IDs(t, "id", "instances", "--server", server)
-		assert.False(t, len(got) != len(want) || len(want) > 0 && got[0] != want[0], "on %s: %q", server, got)
-	}
-
-	first := p.Provisioned(t, "shared-large", nil)
-	on("own", first.ID)
-	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), 400, "server of this plan is taken")
-	ordinary := p.Provisioned(t, "shared-small", nil)
-	on("common", ordinary.ID)
-	testdrive.ExpectRefusal(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large"), 400, "server of this plan is taken")
-	o.Run(t, 1, "move", ordinary.ID, "own")
-
-	testdrive.ExpectEmpty(t, first.Deprovision(t, testdrive.Sync), http.StatusOK)
-	b, before := ordinary.Bound(t, nil)
-	testdrive.MakeObjectsAs(t, before)
-	testdrive.ExpectError(t, ordinary.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
-	ordinary.Await(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large").Operation(t))
-	on("own", ordinary.ID)
-	testdrive.Exec(t, p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)).Open(t), "CALL add_item()")
-	b.Unbind(t).Expect(t, http.StatusOK)
-	ordinary.Await(t, ordinary.UpdateWhenFree(t, "shared-small"))
-	on("common", ordinary.ID)
 }
 
 // TestEveryConnectionTaken has clients take every connection of a shared server, and every one that becomes free. All

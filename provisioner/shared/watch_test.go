@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		root := login(t, s)
+		root := s.Admin(t)
 		account, password := "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
 		statements, err := sharedserver.Statements(s.Flavour, password)
 		require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	line := map[string]string{"mysql": "disabled_storage_engines=MyISAM,MRG_MYISAM,MEMORY,CSV,ARCHIVE,BLACKHOLE,FEDERATED",
 		"mariadb": "enforce_storage_engine=InnoDB"}[flavour]
 	s := testdrive.PrivateWith(t, flavour, lax[flavour], "max_prepared_stmt_count=16382")
-	root := login(t, s)
+	root := s.Admin(t)
 	if flavour == "mariadb" {
 		exec(t, root, "SET GLOBAL enforce_storage_engine = NULL")
 	}
@@ -105,14 +105,6 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	s := servers.Any(t)
 	server := watch(t, s, mysqladmin.Config{User: s.BrokerUser, Password: s.BrokerPassword})
 	assert.Contains(t, server.look(t, nil), "offers TLS, but nothing verifies its certificate")
-}
-
-// login prepares an administrator's connections.
-func login(t *testing.T, s servers.MySQL) *sql.DB {
-	db, err := s.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	return db
 }
 
 func exec(t *testing.T, db *sql.DB, statements ...string) {

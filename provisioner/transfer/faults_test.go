@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -239,9 +238,7 @@ func TestLaterServer(t *testing.T) {
 		return
 	}
 	into := testdrive.PrivateLater(t, "mariadb") // where no later one is installed, of the same program
-	db, err := into.Open()
-	require.NoError(t, err)
-	defer db.Close()
+	db := into.Admin(t)
 	for _, one := range faults("mariadb") {
 		if one.name == "versioned rows" {
 			one.expectSame(t, all[at], into)

@@ -122,11 +122,8 @@ func newBench(t *testing.T, flavour string) *bench {
 	testdrive.OwnTemplates(t, env)
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	env["QUOTA_INTERVAL"] = "1h" // quotas would repair the discrepancy
-	admin, err := private.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { admin.Close() })
 	b := &bench{platform: testdrive.Platform{Broker: testdrive.Start(t, env)}, launcherDir: env["LAUNCHER_DIR"]}
-	b.World = testdrive.AuditOf(t, env, admin)
+	b.World = testdrive.AuditOf(t, env, private.Admin(t))
 	b.postgres = testdrive.OpenTasks(t, env)
 	b.shared = b.provision(t, "shared-small")
 	b.provision(t, "dedicated-small")

@@ -164,10 +164,7 @@ func newWorld(t *testing.T, private servers.MySQL, env map[string]string, inspec
 		w.Later = testdrive.OfferUpgrade(t, w.env).Version
 	}
 	w.faults = testdrive.NewFaults(t, w.env)
-	admin, err := private.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { admin.Close() })
-	w.Audit = testdrive.AuditOf(t, w.env, admin)
+	w.Audit = testdrive.AuditOf(t, w.env, private.Admin(t))
 	w.Audit.Launchers = inspectors
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Start(t, w.env)

@@ -81,9 +81,7 @@ var changesOf = map[string][]change{
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		admin, err := s.Open()
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = admin.Close() })
+		admin := s.Admin(t)
 		first, second := newDatabase(t, s, admin), newDatabase(t, s, admin)
 		before, after := describe(t, first), describe(t, second)
 		assert.Empty(t, compare.Diff(before, after), "equal databases differ")

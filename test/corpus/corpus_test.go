@@ -96,9 +96,7 @@ func newRun(t *testing.T, s servers.MySQL) *run {
 	}
 	suite, err := list(root)
 	require.NoError(t, err)
-	admin, err := s.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = admin.Close() })
+	admin := s.Admin(t)
 	charset := "utf8mb4"
 	if s.Flavour == mysqld.MariaDB {
 		charset = "latin1"

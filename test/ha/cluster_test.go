@@ -201,9 +201,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 		require.NoError(t, primary.Query(t, "SELECT COUNT(*) FROM mysql.user", &count))
 		return count
 	}
-	late, err := w.Nodes[(w.Primary(t)+1)%len(w.Nodes)].Open()
-	require.NoError(t, err)
-	defer late.Close()
+	late := w.Nodes[(w.Primary(t)+1)%len(w.Nodes)].Admin(t)
 	late.SetMaxOpenConns(1)
 	before := accounts()
 	testdrive.Exec(t, late, "FLUSH TABLES WITH READ LOCK")

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -19,9 +17,7 @@ const promotionTime = 10 * time.Second
 func TestPostgresFailover(t *testing.T) {
 	t.Parallel()
 	s := testdrive.Private(t, servers.Any(t).Flavour) // it is about PostgreSQL
-	admin, err := s.Open()
-	require.NoError(t, err)
-	defer admin.Close()
+	admin := s.Admin(t)
 	for range rounds(10) {
 		pair := testdrive.StartPostgresPair(t, true)
 		env := testdrive.Environment(t, s)

@@ -85,10 +85,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w := &world{t: t, plans: map[string]plan.Plan{}, offered: map[string]platform.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy,
 		counts: map[string]int{}}
 	private := testdrive.StartCrashable(t, flavour).MySQL
-	var err error
-	w.admin, err = private.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { w.admin.Close() })
+	w.admin = private.Admin(t)
 	require.NoError(t, w.admin.QueryRow("SELECT @@datadir").Scan(&w.mysqlHome))
 	w.mysqlHome = filepath.Dir(filepath.Clean(w.mysqlHome))
 	w.mysql = testdrive.NewProxy(t, private.Address())
@@ -100,11 +97,9 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
 	direct := testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = direct
+	w.records = testdrive.OpenTasks(t, w.env).Pool
 	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, direct)
 	w.audited = audit.OpenRecords(t, direct, w.env["ENCRYPTION_KEYSET"])
-	w.records, err = pgxpool.New(t.Context(), direct)
-	require.NoError(t, err)
-	t.Cleanup(w.records.Close)
 	all, err := catalog.Load(w.env["CATALOG"])
 	require.NoError(t, err)
 	for _, p := range all.Plans() {

@@ -50,6 +50,14 @@ func (s MySQL) Open() (*sql.DB, error) {
 	return Connect(cfg)
 }
 
+// Admin is Open until the test ends.
+func (s MySQL) Admin(t testing.TB) *sql.DB {
+	db, err := s.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // Login is that of an account. The server's certificate is verified by a CA in PEM, if there is one.
 func Login(host string, port int, user, password, ca string) (*mysql.Config, error) {
 	cfg := mysql.NewConfig()

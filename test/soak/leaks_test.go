@@ -110,10 +110,8 @@ func newWitness(t *testing.T, s servers.MySQL, postgresURL string) witness {
 	postgres, err := pgx.Connect(t.Context(), postgresURL)
 	require.NoError(t, err)
 	t.Cleanup(func() { postgres.Close(context.Background()) })
-	mysql, err := s.Open()
-	require.NoError(t, err)
+	mysql := s.Admin(t)
 	mysql.SetMaxOpenConns(1)
-	t.Cleanup(func() { mysql.Close() })
 	require.NoError(t, mysql.Ping())
 	return witness{postgres, mysql}
 }

@@ -43,11 +43,7 @@ func startMachine(t *testing.T, flavour string) *machine {
 }
 
 func asMachine(t *testing.T, server servers.MySQL) *machine {
-	m := &machine{MySQL: server, start: map[string]int64{}}
-	var err error
-	m.admin, err = m.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { m.admin.Close() })
+	m := &machine{MySQL: server, admin: server.Admin(t), start: map[string]int64{}}
 	m.admin.SetMaxOpenConns(2)
 	for _, name := range changing {
 		var value int64

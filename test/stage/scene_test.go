@@ -64,11 +64,9 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	require.NoError(t, err)
 	// On each connection of an heir, PostgreSQL plans each statement again: once is enough.
 	s.config.PostgresURL = with(t, with(t, env["DATABASE_URL"], "pool_max_conns", "3"), "plan_cache_mode", "force_generic_plan")
-	tasks, err := pgxpool.New(t.Context(), with(t, env["DATABASE_URL"], "application_name", "stage"))
-	require.NoError(t, err)
-	t.Cleanup(tasks.Close)
+	tasks := testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": with(t, env["DATABASE_URL"], "application_name", "stage")})
 	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
-	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach,
+	s.World = &platform.World{Tasks: tasks.Pool, Later: newest, PollEach: pollEach,
 		Send: func(method, path string, body any) (testdrive.Response, error) {
 			return s.now.send(method, path, body)
 		},

@@ -256,6 +256,9 @@ var histories = map[string]history{
 		after: []string{"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "CREATE TABLE t AS SELECT * FROM s"}, refused: "NO_BACKSLASH_ESCAPES"},
 	"a selection with rare characters": {before: []string{"CREATE TABLE s (e ENUM('😀', 'b'))"}, after: []string{
 		"CREATE TABLE t AS SELECT * FROM s"}, refused: "question mark"},
+	"a renamed temporary table": {on: mysqld.MariaDB, after: []string{"CREATE TEMPORARY TABLE x (a INT)", "RENAME TABLE x TO y"}},
+	"renamed tables, of which one is temporary": {on: mysqld.MariaDB, before: keyed, after: []string{"CREATE TEMPORARY TABLE x (a INT)",
+		"RENAME TABLE t TO u, x TO y"}, refused: "renames temporary tables"},
 	"a copy of a temporary table for latin1": {after: []string{"CREATE TEMPORARY TABLE x (v VARCHAR(9) DEFAULT 'é')", "SET NAMES latin1",
 		"CREATE TABLE t LIKE x"}, refused: "in UTF-8 or in latin1"},
 	"a copy of a temporary table": {after: []string{"CREATE TEMPORARY TABLE x (v VARCHAR(9)) CHARSET latin1", "CREATE TABLE t LIKE x"},

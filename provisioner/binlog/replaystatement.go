@@ -129,6 +129,13 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 			}
 			_, err = r.ddl.ExecContext(ctx, text)
 		}
+	case 1146: // MariaDB also logs that a temporary table is renamed, which only its session had
+		if tables, renames := strings.CutPrefix(strings.ToUpper(text), "RENAME"); renames && !r.MySQL {
+			if !strings.Contains(tables, ",") {
+				return nil
+			}
+			return &UnsupportedError{What: "a statement that renames temporary tables among others"}
+		}
 	case 1051, 1305, 1360, 1539, 4091, 4092: // it does not; MariaDB drops the other ones that the statement names
 		if strings.HasPrefix(strings.ToUpper(text), "DROP") && (settling || !r.MySQL) {
 			return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -25,7 +26,9 @@ func TestBootstrapThatDrops(t *testing.T) {
 
 func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 	env := testdrive.Environment(t, server)
-	plans := testdrive.Plans(t)
+	offered, err := catalog.Load(env["CATALOG"])
+	require.NoError(t, err)
+	plans := offered.Plans()
 	_, id := testdrive.Plan(t, "shared-small")
 	for n := range plans {
 		plans[n].KeepDeletedDays, plans[n].Async = 7, plan.AsyncPreferred
@@ -58,7 +61,7 @@ func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 
 	id, made := create(prepared("DROP DATABASE `', DATABASE(), '`"))
 	require.Equal(t, store.Succeeded, made.State, made.Description)
-	_, err := site.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: id, Plan: small,
+	_, err = site.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: id, Plan: small,
 		AcceptsIncomplete: true})
 	site.Must(err)
 	assert.Equal(t, store.Succeeded, ended(id).State)

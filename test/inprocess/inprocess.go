@@ -47,7 +47,9 @@ func New(t *testing.T, s servers.MySQL, env map[string]string, plans plan.Set) *
 	var err error
 	site.Config, err = config.FromEnvironment(func(name string) string { return env[name] })
 	site.Must(err)
-	site.Store = servers.OpenStoreWith(t, site.Config.PostgresURL, env["ENCRYPTION_KEYSET"])
+	site.Store, err = store.Open(t.Context(), site.Config.PostgresURL, site.Config.Keys)
+	site.Must(err)
+	t.Cleanup(site.Store.Close)
 	dedicated, err := site.Config.Launchers[0].Open(launcher.Options{})
 	site.Must(err)
 	site.Launcher = dedicated.(launcher.Stopper)

@@ -75,7 +75,9 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)
 	}
-	s.records = servers.OpenStoreWith(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"], asStage)
+	s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage)
+	require.NoError(t, err)
+	t.Cleanup(s.records.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.now.showLog(t)

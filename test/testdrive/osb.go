@@ -130,7 +130,7 @@ func Plan(t testing.TB, name string) (serviceID, planID string) {
 }
 
 // Plans are those of the shipped catalog.
-func Plans(t testing.TB) plan.Set {
+func Plans(t testing.TB) []plan.Plan {
 	c, err := catalog.Load(Root() + "/catalog.yml")
 	require.NoError(t, err)
 	return c.Plans()

@@ -100,7 +100,12 @@ func recorded(t *testing.T, env map[string]string, id string) store.Instance {
 }
 
 func openStore(t *testing.T, env map[string]string) *store.Store {
-	return servers.OpenStoreWith(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"])
+	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
+	require.NoError(t, err)
+	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
 }
 
 // adminOf is a login as the broker's account on a dedicated server that c is a binding of.

@@ -139,27 +139,9 @@ func (d *Directory) Delete(_ context.Context, name string) error {
 		err = nil
 	}
 	for dir := path.Dir(name); err == nil && dir != "."; dir = path.Dir(dir) {
-		if !removeEmpty(filepath.Join(d.root, dir)) {
+		if os.Remove(filepath.Join(d.root, dir)) != nil { // it is not empty
 			break
 		}
 	}
 	return explain(d, "delete", name, err)
-}
-
-// removeEmpty removes a directory that has no objects, with what a broker that was killed has left unfinished in it.
-func removeEmpty(path string) (removed bool) {
-	dir, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	for {
-		entries, err := dir.Readdirnames(1) // of one directory there may be millions
-		if err != nil {
-			return os.Remove(path) == nil
-		}
-		if !strings.HasPrefix(entries[0], unfinished) || os.Remove(filepath.Join(path, entries[0])) != nil {
-			return false
-		}
-	}
 }

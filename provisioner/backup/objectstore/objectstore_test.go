@@ -96,22 +96,6 @@ func TestDirectoryIsNotCreated(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist, "it exists")
 }
 
-// What a killed broker has left unfinished in a folder goes with the last object of it.
-func TestDirectoryWithUnfinishedFiles(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	d := objectstore.OpenDirectory(root)
-	for _, name := range []string{"i/b/one", "i/b/two"} {
-		require.NoError(t, d.Put(t.Context(), name, nil))
-	}
-	unfinished := filepath.Join(root, "i/b/.unfinished-1")
-	require.NoError(t, os.WriteFile(unfinished, []byte("some"), 0o600))
-	require.NoError(t, d.Delete(t.Context(), "i/b/one"))
-	assert.FileExists(t, unfinished, "beside an object")
-	require.NoError(t, d.Delete(t.Context(), "i/b/two"))
-	assert.NoDirExists(t, filepath.Join(root, "i"))
-}
-
 // TestS3Refusals tells what a service refuses from what may work again.
 func TestS3Refusals(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,12 @@ var diskFull = []string{"No space left on device", "OS error code 28", "Errcode:
 // redo log of a different size needs its own size in addition.
 const startSpaceMB = 64
 
+// isFull reports whether the disk of a directory has no room to start a server again.
+func isFull(dir string) (bool, error) {
+	free, err := files.SpaceLeft(dir)
+	return err == nil && free < startSpaceMB<<20, err
+}
+
 // roomToStart returns an error if the disk is too full to start the server again with memoryMB. A running server must
 // not be stopped then.
 func roomToStart(dir string, st state, memoryMB int) error {

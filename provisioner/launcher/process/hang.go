@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -37,8 +35,8 @@ func (c care) hangs(ctx context.Context, s *server) bool {
 	if up || err != nil || !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return false
 	}
-	free, err := files.SpaceLeft(c.sd.dir)
-	return err == nil && free >= startSpaceMB<<20 && s.sleeps()
+	full, err := isFull(c.sd.dir)
+	return err == nil && !full && s.sleeps()
 }
 
 // sleeps reports whether each thread of the server waits for an event that is none of a disk: it has the state "S" of

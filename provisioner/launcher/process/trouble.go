@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -27,11 +26,10 @@ const (
 // disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other. It also sees
 // servers that end again and again because the disk is full, and free their temporary files each time.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
-	free, err := files.SpaceLeft(l.run.cfg.Dir)
+	full, err := isFull(l.run.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	full := free < startSpaceMB<<20
 	all, err := l.run.place.servers()
 	if err != nil {
 		return nil, err
@@ -85,8 +83,8 @@ var startLine = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d)[T ]+(\d?\d:\d\d:\d\d)
 // endedOnFullDisk reports whether a server that has ended lacked room: its disk has none, in which case its log may say
 // nothing of that, or its log says so.
 func endedOnFullDisk(sd serverDir) bool {
-	free, err := files.SpaceLeft(sd.dir)
-	return err == nil && free < startSpaceMB<<20 || startsOnFullDisk(readLogEnd(sd, startsLogBytes)) > 0
+	full, _ := isFull(sd.dir) // the log may say it nevertheless
+	return full || startsOnFullDisk(readLogEnd(sd, startsLogBytes)) > 0
 }
 
 // startsOnFullDisk counts the last starts in a log that ended soon because the disk was full, one after the other. The

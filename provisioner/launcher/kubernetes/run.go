@@ -30,15 +30,13 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	if !there {
 		return launcher.Endpoint{}, r.makeObjects(ctx, s, spec)
 	}
-	ends := p.Metadata.Annotations[workAnnotation] != ""
-	if wrong := s.expectLabels(api.Pods, p.Metadata); wrong != nil && !ends && p.Mounts(s.name) && r.leaving(p) == "" {
-		if mysqldOf(p).State.Running == nil { // the cluster changes the labels of new pods
-			return launcher.Endpoint{}, wrong
-		}
-		ends = true
-	}
-	if ends {
+	wrong := s.expectLabels(api.Pods, p.Metadata)
+	relabelled := wrong != nil && p.Mounts(s.name) && r.leaving(p) == ""
+	switch {
+	case p.Metadata.Annotations[workAnnotation] != "", relabelled && mysqldOf(p).State.Running != nil:
 		return launcher.Endpoint{}, r.endPod(ctx, s, p)
+	case relabelled: // the cluster changes the labels of new pods
+		return launcher.Endpoint{}, wrong
 	}
 	if err := r.lookAt(s, p); err != nil {
 		return launcher.Endpoint{}, err

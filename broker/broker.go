@@ -95,8 +95,8 @@ func checkMaintenance(of plan.Plan, info *domain.MaintenanceInfo) error {
 	if !given(info) || info.Version == of.MaintenanceVersion {
 		return nil
 	}
-	return failure(&shown{sentence: fmt.Sprintf("The version of maintenance_info is not that of plan %s in the catalog. "+
-		"Fetch the catalog again, and send the request with the version in it.", of.Name)}, http.StatusUnprocessableEntity,
+	return failure(fmt.Sprintf("The version of maintenance_info is not that of plan %s in the catalog. Fetch the catalog "+
+		"again, and send the request with the version in it.", of.Name), http.StatusUnprocessableEntity,
 		"MaintenanceInfoConflict")
 }
 
@@ -263,7 +263,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 		return none, apiError(err)
 	}
 	if d.BindResource != nil && d.BindResource.Route != "" {
-		return none, invalid(errRoute)
+		return none, invalid("A database cannot be bound to a route. Bind it to an app, or make a service key.")
 	}
 	organization, space := user(d.BindDetails)
 	c, existed, err := b.provisioner.Bind(asked(ctx), bindings.BindRequest{InstanceID: id, BindingID: bindingID,
@@ -300,8 +300,6 @@ func noParameters(raw json.RawMessage) bool {
 	var given map[string]json.RawMessage
 	return len(raw) == 0 || json.Unmarshal(raw, &given) == nil && len(given) == 0
 }
-
-var errRoute = &shown{sentence: "A database cannot be bound to a route. Bind it to an app, or make a service key."}
 
 // appGUID is the application of a binding. Platforms send it in one of two places, or not at all for a service key.
 func appGUID(d domain.BindDetails) string {

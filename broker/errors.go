@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -47,11 +48,11 @@ func apiError(err error) error {
 		return caused(refusal.Sentence, a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
-		return invalid(err)
+		return invalid(err.Error())
 	}
 	for unknown, sentence := range unknownIDs {
 		if errors.Is(err, unknown) {
-			return invalid(&shown{sentence: sentence, cause: err})
+			return invalid(sentence)
 		}
 	}
 	return err
@@ -64,30 +65,18 @@ var unknownIDs = map[error]string{
 }
 
 // invalid refuses a request that can never succeed.
-func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }
+func invalid(sentence string) error { return failure(sentence, http.StatusBadRequest, "") }
 
-func failure(err error, status int, key string) error {
-	action := key
-	if action == "" {
-		action = "refused"
-	}
-	sentence := &shown{visible.Text(err.Error()), err}
-	return apiresponses.NewFailureResponseBuilder(sentence, status, action).WithErrorKey(key).Build()
+// failure returns an error whose text is a sentence for users.
+func failure(sentence string, status int, key string) error {
+	return apiresponses.NewFailureResponseBuilder(errors.New(visible.Text(sentence)), status, cmp.Or(key, "refused")).
+		WithErrorKey(key).Build()
 }
-
-// shown has a text for users and wraps the cause, if there is one.
-type shown struct {
-	sentence string
-	cause    error
-}
-
-func (s *shown) Error() string { return s.sentence }
-func (s *shown) Unwrap() error { return s.cause }
 
 // caused returns a failure with a sentence for users and the cause for the log. brokerapi's failures neither show nor
 // unwrap their cause.
 func caused(sentence string, status int, key string, cause error) error {
-	return &causedFailure{response: failure(&shown{sentence: sentence}, status, key), cause: cause}
+	return &causedFailure{response: failure(sentence, status, key), cause: cause}
 }
 
 type causedFailure struct{ response, cause error }

@@ -11,9 +11,6 @@ import (
 // maxPlaceBytes limits the names of organizations and spaces: PostgreSQL has them in indexes.
 const maxPlaceBytes = 256
 
-var errLongPlace = &shown{sentence: fmt.Sprintf("The organization_guid and the space_guid must have at most %d bytes.",
-	maxPlaceBytes)}
-
 // maxName is how many characters of a name from the context people see: Cloud Controller allows no more.
 const maxName = 255
 
@@ -75,12 +72,13 @@ func where(d domain.ProvisionDetails) (organization, space string, err error) {
 	organization, space = cmp.Or(d.OrganizationGUID, c.Organization), cmp.Or(d.SpaceGUID, c.Space)
 	for _, field := range []struct{ name, value string }{{"organization_guid", organization}, {"space_guid", space}} {
 		if field.value == "" {
-			return "", "", invalid(&shown{sentence: fmt.Sprintf("The request lacks the text %q. The platform has to send it "+
-				"in the body or, other than Cloud Foundry, in the context object beside platform.", field.name)})
+			return "", "", invalid(fmt.Sprintf("The request lacks the text %q. The platform has to send it in the body or, "+
+				"other than Cloud Foundry, in the context object beside platform.", field.name))
 		}
 	}
 	if len(organization) > maxPlaceBytes || len(space) > maxPlaceBytes {
-		return "", "", invalid(errLongPlace)
+		return "", "", invalid(fmt.Sprintf("The organization_guid and the space_guid must have at most %d bytes.",
+			maxPlaceBytes))
 	}
 	return organization, space, nil
 }

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -74,15 +77,21 @@ func TestNoCredentialsAreNoGuess(t *testing.T) {
 	assert.Equal(t, 200, got.status, "answer %d %v", got.status, got.object)
 }
 
-func TestNewRefusesUnsafeCredentials(t *testing.T) {
+// Neither unsafe credentials nor a broker without a catalog are taken.
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for name, credentials := range map[string][]Credential{
-		"none":           nil,
-		"empty user":     {{"", "p"}},
-		"empty password": {{"u", "p"}, {"v", ""}},
-		"colon":          {{"u:v", "p"}},
+	for name, refused := range map[string]struct {
+		broker      Broker
+		credentials []Credential
+	}{
+		"none":           {&recordingBroker{}, nil},
+		"empty user":     {&recordingBroker{}, []Credential{{"", "p"}}},
+		"empty password": {&recordingBroker{}, []Credential{{"u", "p"}, {"v", ""}}},
+		"colon":          {&recordingBroker{}, []Credential{{"u:v", "p"}}},
+		"no catalog":     {&catalogBroker{err: errors.New("no catalog today")}, []Credential{{"u", "p"}}},
 	} {
-		h, err := New(&recordingBroker{}, Config{Credentials: credentials})
+		h, err := New(refused.broker, Config{Credentials: refused.credentials, Registerer: prometheus.NewRegistry(),
+			Logger: slog.New(slog.DiscardHandler)})
 		assert.True(t, err != nil && h == nil, "%s: handler %v, error %v", name, h, err)
 	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -26,15 +25,18 @@ type catalogBroker struct {
 
 func (b *catalogBroker) Services(context.Context) ([]domain.Service, error) { return b.services, b.err }
 
+// shipped returns a broker that sells what is in the shipped catalog.
+func shipped(t *testing.T) *catalogBroker {
+	c, err := catalog.Load("../../catalog.yml")
+	require.NoError(t, err)
+	return &catalogBroker{services: c.Services()}
+}
+
 // The catalog is, byte for byte, the response of brokerapi.
 func TestCatalogIsTheLibrarys(t *testing.T) {
 	t.Parallel()
-	shipped, err := catalog.Load("../../catalog.yml")
-	require.NoError(t, err)
-	b := &catalogBroker{services: shipped.Services()}
-	ours, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
-	require.NoError(t, err)
-	log := slog.New(slog.DiscardHandler)
+	b, log := shipped(t), slog.New(slog.DiscardHandler)
+	ours := newServerWith(t, b, Proxies{})
 	library := brokerapi.New(adapter{b, log}, log, brokerapi.BrokerCredentials{Username: "broker", Password: testPassword})
 	want := getCatalog(t, library)
 	for range 2 {
@@ -45,12 +47,8 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 // brokerapi has no field for binding_rotatable.
 func TestCatalogSaysWhatCanRotate(t *testing.T) {
 	t.Parallel()
-	shipped, err := catalog.Load("../../catalog.yml")
-	require.NoError(t, err)
-	b := &catalogBroker{services: shipped.Services()}
+	b := shipped(t)
 	b.rotatable = b.services[0].Plans[0].ID
-	ours, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
-	require.NoError(t, err)
 	var got struct {
 		Services []struct {
 			Plans []struct {
@@ -58,7 +56,7 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(getCatalog(t, ours)), &got))
+	require.NoError(t, json.Unmarshal([]byte(getCatalog(t, newServerWith(t, b, Proxies{}))), &got))
 	for n, p := range got.Services[0].Plans {
 		assert.False(t, (p.Rotatable != nil) != (n == 0) || n == 0 && !*p.Rotatable,
 			"plan %d has binding_rotatable %v", n, p.Rotatable)
@@ -70,13 +68,6 @@ func getCatalog(t *testing.T, from http.Handler) string {
 	got := (&server{Handler: from}).do(t, request{method: "GET", target: "/v2/catalog"})
 	assert.Equal(t, http.StatusOK, got.status)
 	return got.body
-}
-
-func TestNewNeedsACatalog(t *testing.T) {
-	t.Parallel()
-	b := &catalogBroker{err: errors.New("no catalog today")}
-	_, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
-	assert.Error(t, err, "a broker without a catalog was taken")
 }
 
 // Fields that brokerapi lacks reach the platform.
@@ -97,13 +88,4 @@ func TestAdditions(t *testing.T) {
 	if got := s.do(t, request{method: "GET", target: "/v2/catalog"}); got.header.Get("Retry-After") != "" {
 		t.Error("the next answer has a Retry-After")
 	}
-}
-
-// A refusal has none of the fields of other responses.
-func TestNoAdditionsToARefusal(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, &recordingBroker{maintenance: &domain.MaintenanceInfo{Version: "1.2.3"},
-		act: func(context.Context) error { return errors.New("internal") }})
-	got := s.do(t, request{method: "GET", target: anInstance})
-	assert.True(t, got.status == 500 && got.object["maintenance_info"] == nil, "answer %d %v", got.status, got.object)
 }

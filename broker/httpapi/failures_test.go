@@ -57,10 +57,11 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// No method sends the text of an unexpected error.
+// No method sends the text of an unexpected error, or with it the fields of another response.
 func TestNoMethodLeaksAnError(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, &recordingBroker{act: func(context.Context) error { return errors.New("internal") }})
+	s := newServer(t, &recordingBroker{maintenance: &domain.MaintenanceInfo{Version: "1.2.3"},
+		act: func(context.Context) error { return errors.New("internal") }})
 	for _, c := range endpoints {
 		if c.called == "" { // the catalog is at hand
 			continue
@@ -68,6 +69,7 @@ func TestNoMethodLeaksAnError(t *testing.T) {
 		got := s.do(t, c.request)
 		assert.Equal(t, 500, got.status, "%s %s", c.method, c.target)
 		assert.NotContains(t, got.description(), "internal")
+		assert.NotContains(t, got.object, "maintenance_info", "%s %s", c.method, c.target)
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 	"unicode/utf8"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func newFuzzed(f *testing.F) *server {
 	b := &recordingBroker{}
-	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}, Logger: slog.New(slog.DiscardHandler)})
+	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry()})
 	require.NoError(f, err)
 	return &server{Handler: h, broker: b}
 }

@@ -25,9 +25,9 @@ type Config struct {
 	Credentials []Credential
 	// Proxies are trusted to name the source of a failed login. Default: X-Forwarded-For is ignored.
 	Proxies Proxies
-	// Logger gets one line for each request, and the full text of unexpected errors. Default: slog.Default().
+	// Logger gets one line for each request, and the full text of unexpected errors.
 	Logger *slog.Logger
-	// Registerer gets the request metrics. Default: they are not registered.
+	// Registerer gets the request metrics.
 	Registerer prometheus.Registerer
 	// Tracer creates a span for each request. Default: none.
 	Tracer trace.Tracer
@@ -53,10 +53,6 @@ func New(b Broker, cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("register HTTP metrics: %w", err)
 	}
 	log := cfg.Logger
-	if log == nil {
-		log = slog.Default()
-	}
-
 	// brokerapi logs every refusal as an error, some with whole requests and credentials. The request's own line and
 	// adapter's log are sufficient.
 	library := handlers.NewApiHandler(adapter{broker: b, log: log}, slog.New(slog.DiscardHandler))

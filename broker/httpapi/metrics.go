@@ -15,7 +15,7 @@ type metrics struct {
 	failedLogins prometheus.Counter
 }
 
-// newMetrics returns the request metrics, registered with reg unless that is nil.
+// newMetrics returns the request metrics, registered with reg.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -33,9 +33,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "mysql_broker_failed_logins_total",
 			Help: "Requests with a wrong user name or password, except those refused unread after too many of them.",
 		}),
-	}
-	if reg == nil {
-		return m, nil
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.duration, m.failedLogins} {
 		if err := reg.Register(c); err != nil {

@@ -35,10 +35,14 @@ type server struct {
 	log     *logged.Text
 }
 
-func newServer(t *testing.T, b *recordingBroker) *server { return newServerWith(t, b, Proxies{}) }
+func newServer(t *testing.T, b *recordingBroker) *server {
+	s := newServerWith(t, b, Proxies{})
+	s.broker = b
+	return s
+}
 
-func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
-	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &logged.Text{}}
+func newServerWith(t *testing.T, b Broker, proxies Proxies) *server {
+	s := &server{metrics: prometheus.NewRegistry(), log: &logged.Text{}}
 	h, err := New(b, Config{
 		Credentials: []Credential{{"old", "old password"}, {"broker", testPassword}},
 		Logger:      slog.New(slog.NewJSONHandler(s.log, nil)),

@@ -92,18 +92,7 @@ func TestWithout(t *testing.T) {
 
 func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
 	t.Parallel()
-	c := parse(t, `services:
-- id: s
-  name: db
-  description: A database
-  bindable: true
-  plans:
-  - id: p
-    name: own
-    description: Own
-    broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
-`)
-	assert.Equal(t, []domain.Service{}, c.Without(func(plan.Plan) bool { return true }).Services())
+	assert.Equal(t, []domain.Service{}, parse(t, valid).Without(func(plan.Plan) bool { return true }).Services())
 }
 
 func parse(t testing.TB, file string) *Catalog {

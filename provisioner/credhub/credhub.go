@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -318,18 +319,13 @@ func (w within) Do(r *http.Request) (*http.Response, error) {
 	return w.Strategy.Do(r.WithContext(w.ctx))
 }
 
-// ErrPath says that a path cannot be part of a credential's name.
-var ErrPath = errors.New("it is not a path of letters, digits, '-', '_', '.' and '/', such as /c/mysql-broker, that " +
-	"begins with a slash and ends without one")
+var validPath = regexp.MustCompile(`^(/[-.\w]+)+$`)
 
-// CheckPath returns ErrPath if a path cannot be Config.Path.
+// CheckPath returns an error if a path cannot be Config.Path.
 func CheckPath(path string) error {
-	allowed := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./", r)
-	}
-	if len(path) < 2 || path[0] != '/' || strings.HasSuffix(path, "/") || strings.Contains(path, "//") ||
-		strings.IndexFunc(path, func(r rune) bool { return !allowed(r) }) >= 0 {
-		return ErrPath
+	if !validPath.MatchString(path) {
+		return errors.New("it is not a path of letters, digits, '-', '_', '.' and '/', such as /c/mysql-broker, that " +
+			"begins with a slash and ends without one")
 	}
 	return nil
 }

@@ -261,30 +261,21 @@ func TestParseRefusesFiles(t *testing.T) {
 		{"tag", replaceLine(3, "  name: !!str db"),
 			`3: "name" of the service offering must be a string that is not blank
 3: Tag has no place in a catalog`},
+		{"offerings alike", valid + strings.TrimPrefix(valid, "services:\n"),
+			`34: "id" of the service offering repeats the one on line 2
+35: "name" of the service offering repeats the one on line 3
+41: "id" of the plan repeats the one on line 9
+57: "id" of the plan repeats the one on line 25`},
+		// Mistakes are reported in the order of the file, and one in a value with aliases once.
+		{"a value with an alias", strings.NewReplacer("name: db\n", "name: 1\n", "{version: 1.0.0, description: First}",
+			"&info {version: one}", "description: Own\n", "description: Own\n    maintenance_info: *info\n").Replace(valid),
+			`3: "name" of the service offering must be a string that is not blank
+13: "version" of maintenance_info must be a semantic version such as 1.0.0`},
 		{"alias bomb", bomb, "1: the catalog has more than 100000 values, aliases followed"},
 	}
 	for _, test := range tests {
 		checkRefusal(t, test.name, test.file, test.want)
 	}
-}
-
-func TestParseRefusesRepeatsAmongOfferings(t *testing.T) {
-	t.Parallel()
-	again := valid + strings.TrimPrefix(valid, "services:\n")
-	checkRefusal(t, "twice", again, `34: "id" of the service offering repeats the one on line 2
-35: "name" of the service offering repeats the one on line 3
-41: "id" of the plan repeats the one on line 9
-57: "id" of the plan repeats the one on line 25`)
-}
-
-// A mistake in a value with aliases is reported once, and mistakes are reported in the order of the file.
-func TestParseReportsAllProblemsOnce(t *testing.T) {
-	t.Parallel()
-	broken := replaceLine(13, "    maintenance_info: &info {version: one}")
-	broken = strings.Replace(broken, "    description: Own\n", "    description: Own\n    maintenance_info: *info\n", 1)
-	broken = strings.Replace(broken, "  name: db\n", "  name: 1\n", 1)
-	checkRefusal(t, "three", broken, `3: "name" of the service offering must be a string that is not blank
-13: "version" of maintenance_info must be a semantic version such as 1.0.0`)
 }
 
 func checkRefusal(t *testing.T, name, file, want string) {

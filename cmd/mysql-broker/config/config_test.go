@@ -157,6 +157,17 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			[]string{"LAUNCHER_MYSQLD names no server: "}},
 		{"Cloud Foundry's variables are no JSON", map[string]string{"VCAP_SERVICES": secret, "VCAP_APPLICATION": secret},
 			[]string{"VCAP_SERVICES is not", "VCAP_APPLICATION is not"}},
+		{"sign-in with a client alone", map[string]string{"OIDC_CLIENT_ID": "mysql", "OIDC_CLIENT_SECRET": secret},
+			[]string{"EXTERNAL_URL is not set", "OIDC_ISSUER is not set", "nobody could see the dashboard"}},
+		{"sign-in without a secret", map[string]string{"DASHBOARD_CLIENT_ID": "mysql"},
+			[]string{"of DASHBOARD_CLIENT_ID and DASHBOARD_CLIENT_SECRET, one is set"}},
+		{"sign-in without a client", map[string]string{"OIDC_CLIENT_SECRET": secret},
+			[]string{"of OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, one is set"}},
+		{"sign-in with two clients", map[string]string{"DASHBOARD_CLIENT_ID": "a", "DASHBOARD_CLIENT_SECRET": secret,
+			"OIDC_CLIENT_ID": "b", "OIDC_CLIENT_SECRET": secret}, []string{"both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID"}},
+		{"sign-in at addresses that others could read along", map[string]string{"OIDC_CLIENT_ID": "a", "OIDC_CLIENT_SECRET": secret,
+			"OIDC_ISSUER": "http://id.example.com", "CLOUD_CONTROLLER_URL": "https://u:" + secret + "@api.example.com"},
+			[]string{"OIDC_ISSUER is not a URL", "CLOUD_CONTROLLER_URL is not a URL"}},
 	} {
 		expectProblems(t, tt.name, tt.change, tt.want)
 	}

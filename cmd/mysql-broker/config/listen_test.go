@@ -105,26 +105,3 @@ func TestSignInElsewhere(t *testing.T) {
 		t.Errorf("%+v, %v", cfg.SignIn, err)
 	}
 }
-
-func TestSignInThatCannotWork(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		change map[string]string
-		want   []string
-	}{
-		{"a client alone", map[string]string{"OIDC_CLIENT_ID": "mysql", "OIDC_CLIENT_SECRET": secret},
-			[]string{"EXTERNAL_URL is not set", "OIDC_ISSUER is not set", "nobody could see the dashboard"}},
-		{"no secret", map[string]string{"DASHBOARD_CLIENT_ID": "mysql"},
-			[]string{"of DASHBOARD_CLIENT_ID and DASHBOARD_CLIENT_SECRET, one is set"}},
-		{"no name", map[string]string{"OIDC_CLIENT_SECRET": secret},
-			[]string{"of OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, one is set"}},
-		{"two clients", map[string]string{"DASHBOARD_CLIENT_ID": "a", "DASHBOARD_CLIENT_SECRET": secret,
-			"OIDC_CLIENT_ID": "b", "OIDC_CLIENT_SECRET": secret}, []string{"both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID"}},
-		{"addresses that others could read along", map[string]string{"OIDC_CLIENT_ID": "a", "OIDC_CLIENT_SECRET": secret,
-			"OIDC_ISSUER": "http://id.example.com", "CLOUD_CONTROLLER_URL": "https://u:" + secret + "@api.example.com"},
-			[]string{"OIDC_ISSUER is not a URL", "CLOUD_CONTROLLER_URL is not a URL"}},
-	} {
-		expectProblems(t, tt.name, tt.change, tt.want)
-	}
-}

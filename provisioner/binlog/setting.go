@@ -58,7 +58,8 @@ func (r *Replay) readResets(ctx context.Context) error {
 	return r.ddl.QueryRowContext(ctx, version).Scan(&r.recomputes)
 }
 
-// set gives the session that changes definitions the settings of a statement's session.
+// set gives the session that changes definitions the settings of a statement's session. Texts name their character set,
+// as the server takes those without one for what the last statement's collation_connection says.
 func (r *Replay) set(ctx context.Context, q query) error {
 	settings := maps.Clone(r.resets)
 	maps.Copy(settings, q.set)
@@ -90,7 +91,7 @@ func (r *Replay) defaultCollations(ctx context.Context, ids [][2]uint64) (string
 		}
 		pairs = append(pairs, set+"="+collation)
 	}
-	return "'" + strings.Join(pairs, ",") + "'", nil
+	return "_utf8mb4'" + strings.Join(pairs, ",") + "'", nil
 }
 
 // setClient sets how the server reads the texts of statements, by the id of a collation; 0 changes nothing. MariaDB

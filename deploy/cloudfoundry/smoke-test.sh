@@ -47,6 +47,11 @@ run_cf() {
 # field NAME prints one of the credentials, or nothing.
 field() { jq -r --arg name "$1" '.[$name] // empty' "$private/credentials"; }
 
+# address prints the server's host and port.
+address() {
+  jq -r '.host |= (if contains(":") then "[\(.)]" else . end) | "\(.host):\(.port)"' "$private/credentials"
+}
+
 # read_credentials stores the JSON object after the text. In cf 8, its member "credentials" has them.
 read_credentials() {
   cf service-key "$1" smoke-test | sed -n '/^{/,$p' | jq -e '.credentials // .' >"$private/credentials"
@@ -55,7 +60,7 @@ read_credentials() {
 # open_tunnel sets host and port to the local end of a tunnel through an app.
 open_tunnel() {
   local local_port=$((20000 + RANDOM % 10000)) deadline=$((SECONDS + 60))
-  cf ssh "$THROUGH_APP" --skip-remote-execution -L "127.0.0.1:$local_port:$host:$port" >&2 </dev/null &
+  cf ssh "$THROUGH_APP" --skip-remote-execution -L "127.0.0.1:$local_port:$(address)" >&2 </dev/null &
   tunnel=$!
   until (: <"/dev/tcp/127.0.0.1/$local_port") 2>/dev/null; do
     if [ $SECONDS -ge $deadline ] || ! kill -0 "$tunnel" 2>/dev/null; then
@@ -94,7 +99,7 @@ for plan in "$@"; do
   echo "--- cf service-key $name smoke-test (not shown)"
   read_credentials "$name"
   configure_client
-  echo "--- Writing and reading a row as $(field username) at $(field host):$(field port)"
+  echo "--- Writing and reading a row as $(field username) at $(address)"
   query 'CREATE TABLE smoke_test (n INT PRIMARY KEY) ENGINE=InnoDB; INSERT INTO smoke_test VALUES (42)'
   answer=$(query 'SELECT n FROM smoke_test')
   [ "$answer" = 42 ] || { echo "The row reads ${answer:-nothing}." >&2; exit 1; }

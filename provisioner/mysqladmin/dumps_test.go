@@ -3,6 +3,7 @@ package mysqladmin_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +83,8 @@ func (f *fixture) dump(by mysqladmin.Account) []byte {
 
 // runClient runs a program on an account's database, over TLS that is verified, and returns its output.
 func (f *fixture) runClient(program string, a mysqladmin.Account, input []byte, options ...string) []byte {
-	host, port, _ := strings.Cut(f.config.Addr, ":")
+	host, port, err := net.SplitHostPort(f.config.Addr)
+	f.must(err)
 	dir := f.t.TempDir()
 	ca, login := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "login.cnf")
 	f.must(os.WriteFile(ca, f.config.CA, 0o600))

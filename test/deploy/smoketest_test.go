@@ -37,9 +37,15 @@ func TestSmokeTest(t *testing.T) {
 // Whatever goes wrong, what was ordered is deleted, and the script fails.
 func TestSmokeTestThatFails(t *testing.T) {
 	t.Parallel()
-	b := testdrive.Start(t, testdrive.Environment(t, servers.Any(t)))
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	described := testdrive.Described("shared-1", server)
+	described["host"], described["port"] = "2001:db8::1", 3307 // as applications see it
+	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{described})
+	b := testdrive.Start(t, env)
 	out, calls, err := smokeTest(t, b, []string{"THROUGH_APP=nobody"}, "mysql", "shared-small")
 	assert.True(t, err != nil && strings.Contains(out, "The tunnel through nobody does not work."), "%v\n%s", err, out)
+	assert.Regexp(t, `^ssh nobody --skip-remote-execution -L 127\.0\.0\.1:\d+:\[2001:db8::1\]:3307$`, calls[min(3, len(calls)-1)])
 	if n := len(calls); n < 2 || calls[n-2] != "delete-service-key -f --wait NAME smoke-test" ||
 		calls[n-1] != "delete-service -f --wait NAME" {
 		t.Errorf("cf was called as\n%s\n%s", strings.Join(calls, "\n"), out)

@@ -35,7 +35,9 @@ import (
 
 // apiServer answers as a test says. What real ones answer is in the other tests.
 func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
-	server := httptest.NewTLSServer(answer)
+	server := httptest.NewUnstartedServer(answer)
+	server.EnableHTTP2 = true
+	server.StartTLS()
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return kubernetes.Config{Namespace: "servers", Images: []kubernetes.Image{{Flavour: mysqld.MySQL, Version: "9.7",
@@ -121,15 +123,16 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// If the time for a request is over because the API server could not serve it, the error says why it could not.
+// If the time for a request is over because the API server could not serve it, the error says why it could not, and why
+// the time is over.
 func TestServerBusyForTooLong(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopping := errors.New("the broker is stopping")
 	var asked atomic.Int32
 	l := open(t, apiServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 1 {
-			cancel()
+			cancel(stopping)
 			<-r.Context().Done()
 			return
 		}
@@ -137,7 +140,7 @@ func TestServerBusyForTooLong(t *testing.T) {
 	}))
 	_, err := l.List(ctx)
 	assert.ErrorContains(t, err, `failed calling webhook "guard.example.com"`)
-	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, stopping)
 }
 
 // A failed request is not reported as an empty namespace.

@@ -275,6 +275,9 @@ func (c *Client) Do(ctx context.Context, request Call, into any) error {
 	for attempt := 1; ; attempt++ {
 		err := c.try(ctx, request, body, into)
 		if err != nil && ctx.Err() != nil {
+			if cause := context.Cause(ctx); !errors.Is(err, cause) { // net/http leaves it out
+				err = fmt.Errorf("%w: %w", err, cause)
+			}
 			return errors.Join(refused, err) // that is why the time is over
 		}
 		if attempt == attempts || !passes(err) {

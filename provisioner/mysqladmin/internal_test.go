@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -130,3 +131,38 @@ func TestPoolOfAFullServer(t *testing.T) {
 
 // Settings lists the settings of a shared server of the flavour with that name.
 func Settings(flavour string) []Setting { return settings[flavour] }
+
+// readOnly is a member of Group Replication that is not its primary.
+type readOnly struct{ groupPrimaries [][2]string }
+
+func (r readOnly) QueryContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
+	switch query {
+	case replicationStatus:
+		return &rows{{"read_only", "1"}}, nil
+	case groupPrimaries:
+		return (*rows)(&r.groupPrimaries), nil
+	}
+	return &rows{}, nil
+}
+
+type rows [][2]string
+
+func (r *rows) Columns() []string { return make([]string, 2) }
+func (r *rows) Close() error      { return nil }
+
+func (r *rows) Next(row []driver.Value) error {
+	if len(*r) == 0 {
+		return io.EOF
+	}
+	row[0], row[1] = (*r)[0][0], (*r)[0][1]
+	*r = (*r)[1:]
+	return nil
+}
+
+// A member that accepts no writes names the primary of its group as the broker's uri has to.
+func TestPrimaryThatIsNotListed(t *testing.T) {
+	t.Parallel()
+	err := writable(t.Context(), readOnly{[][2]string{{"2001:db8::1", "3306"}}})
+	assert.ErrorContains(t, err, "the primary of its group is [2001:db8::1]:3306,")
+	assert.Equal(t, errReadOnlyNode, writable(t.Context(), readOnly{}))
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -221,16 +222,18 @@ func writable(ctx context.Context, conn driver.QueryerContext) error {
 	if err != nil || status["read_only"] == "0" {
 		return err
 	}
-	if status, err = pairs(ctx, conn, groupPrimary); err == nil && status["primary"] != "" {
+	primaries, _ := pairs(ctx, conn, groupPrimaries)
+	for host, port := range primaries {
 		return fmt.Errorf("%w: the primary of its group is %s, which the broker's uri has to list", errReadOnlyNode,
-			status["primary"])
+			net.JoinHostPort(host, port))
 	}
 	return errReadOnlyNode
 }
 
-// groupPrimary reads the address of the primary of Group Replication, as the group knows it.
-const groupPrimary = `SELECT 'primary', COALESCE(/*!80000 (SELECT MAX(CONCAT(member_host, ':', member_port))
-	FROM performance_schema.replication_group_members WHERE member_role = 'PRIMARY'), */ '')`
+// groupPrimaries reads host and port of primaries of Group Replication, as the group knows them.
+const groupPrimaries = `SELECT '', '' FROM DUAL WHERE FALSE
+	/*!80000 UNION SELECT member_host, member_port FROM performance_schema.replication_group_members
+		WHERE member_role = 'PRIMARY' */`
 
 // galeraStatus has no rows on other servers.
 // https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables

@@ -146,6 +146,8 @@ var histories = map[string]history{
 		"CREATE TABLE t (b TIMESTAMP DEFAULT '2024-01-01 00:00:00')"}},
 	"a mode of one statement": {on: mysqld.MariaDB, after: []string{"SET STATEMENT sql_mode = 'PIPES_AS_CONCAT' FOR " +
 		"CREATE TABLE t (a VARCHAR(9) DEFAULT ('a' || 'b'))"}, refused: "SET STATEMENT sql_mode"},
+	"an index by a mode of one statement": {on: mysqld.MariaDB, before: keyless, after: []string{
+		"SET STATEMENT sql_mode = '' FOR CREATE INDEX i ON t (v)"}, refused: "a statement whose result depends on SET STATEMENT sql_mode"},
 	"a multi-byte character set": {after: []string{"SET NAMES sjis", "SET sql_mode = 'ANSI_QUOTES'",
 		"CREATE TABLE \"t\" (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET sjis DEFAULT '\x83\x5c') DEFAULT CHARSET=utf8mb4",
 		"ALTER TABLE t ADD COLUMN w VARCHAR(9) COMMENT '\x83\x5c, RAND()' DEFAULT 'x'"}},

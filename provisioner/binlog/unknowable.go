@@ -62,8 +62,11 @@ func (r *Replay) refuse(ctx context.Context, q query, all []token) (err error) {
 	if cause == "" {
 		return nil
 	}
-	return &UnsupportedError{What: fmt.Sprintf("a change of the %s `%s` whose result depends on %s", d.kind, d.name,
-		cause)}
+	what := "a statement"
+	if d.kind != "" {
+		what = fmt.Sprintf("a change of the %s `%s`", d.kind, d.name)
+	}
+	return &UnsupportedError{What: what + " whose result depends on " + cause}
 }
 
 // definition is a statement that creates or changes a table or an event.

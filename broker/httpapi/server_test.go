@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -117,9 +118,7 @@ func (q request) bytes() string {
 		"X-Broker-API-Request-Identity": testIdentity,
 		"Content-Length":                fmt.Sprint(len(q.body)),
 	}
-	for name, value := range q.header {
-		header[name] = value
-	}
+	maps.Copy(header, q.header)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", q.method, q.target)
 	for name, value := range header {

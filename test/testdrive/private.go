@@ -1,7 +1,6 @@
 package testdrive
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,41 +22,50 @@ func Private(t testing.TB, flavour string) servers.MySQL { return PrivateWith(t,
 
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
-	return privateBy(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, false, settings...)
+	return privateShared(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, false, settings...)
 }
 
 // PrivateDedicated starts a server as the launcher starts an instance's: it has no settings of shared servers, and the
 // broker is its administrator.
 func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
-	admit.Enter(t, serverUnits(flavour))
-	l, err := launchers.OpenHere(privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), launcher.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { killAll(t, l) })
-	e, err := l.Launch(t.Context(), privateSpec, func(string) {})
-	require.NoError(t, err, "start a dedicated server")
-	return servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port, User: privateUser, Password: privatePassword,
-		BrokerUser: privateUser, BrokerPassword: privatePassword, CA: string(e.CACertificate)}
+	s := launchPrivate(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, launcher.Options{})
+	s.BrokerUser, s.BrokerPassword = s.User, s.Password
+	return s
 }
 
 // PrivateLater is Private of a later version: see servers.Later.
 func PrivateLater(t testing.TB, flavour string) servers.MySQL {
 	config := privateConfig(t, launcherDir(t), flavour)
 	config["LAUNCHER_MYSQLD"] = servers.Later(t, binaryOf(t, flavour)).Path
-	return privateBy(t, config, flavour, false)
+	return privateShared(t, config, flavour, false)
+}
+
+// privateShared starts a server with an account for a broker. Its launcher supervises it, or does not and keeps no
+// goroutine and no open file.
+func privateShared(t testing.TB, config map[string]string, flavour string, supervise bool, settings ...string) servers.MySQL {
+	common, err := servers.Settings(flavour)
+	require.NoError(t, err)
+	s := launchPrivate(t, config, flavour,
+		launcher.Options{Supervise: supervise, UnlimitedMemory: true, Settings: append(common, settings...)})
+	s, err = servers.WithBrokerAccount(t.Context(), s)
+	require.NoError(t, err)
+	return s
 }
 
 const privateID = "private"
 
-// privateBy starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
-// no open file.
-func privateBy(t testing.TB, config map[string]string, flavour string, supervise bool, settings ...string) servers.MySQL {
+// launchPrivate starts a server until the test ends.
+func launchPrivate(t testing.TB, config map[string]string, flavour string, options launcher.Options) servers.MySQL {
 	admit.Enter(t, serverUnits(flavour))
-	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
-	if l != nil {
-		t.Cleanup(func() { killAll(t, l) })
-	}
+	l, err := launchers.OpenHere(config, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { killAll(t, l) })
+	s := servers.MySQL{Flavour: flavour, User: "root_of_test", Password: "a-private-password"}
+	e, err := l.Launch(t.Context(), launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: s.User,
+		AdminPassword: s.Password}, func(string) {})
 	require.NoError(t, err, "start a private server")
-	return private(t, flavour, e)
+	s.Host, s.Port, s.CA = e.Host, e.Port, string(e.CACertificate)
+	return s
 }
 
 func serverUnits(flavour string) int {
@@ -74,34 +82,6 @@ func privateConfig(t testing.TB, dir, flavour string) map[string]string {
 		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high)}
 }
 
-const privateUser, privatePassword = "root_of_test", "a-private-password"
-
-var privateSpec = launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: privateUser,
-	AdminPassword: privatePassword}
-
-func launchPrivate(ctx context.Context, config map[string]string, flavour string, supervise bool,
-	settings ...string) (launcher.Stopper, launcher.Endpoint, error) {
-	common, err := servers.Settings(flavour)
-	if err != nil {
-		return nil, launcher.Endpoint{}, err
-	}
-	l, err := launchers.OpenHere(config,
-		launcher.Options{Supervise: supervise, UnlimitedMemory: true, Settings: append(common, settings...)})
-	if err != nil {
-		return nil, launcher.Endpoint{}, err
-	}
-	e, err := l.Launch(ctx, privateSpec, func(string) {})
-	return l, e, err
-}
-
-// private describes a private server, with an account for a broker.
-func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
-	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: e.Port,
-		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
-	require.NoError(t, err)
-	return server
-}
-
 // Crashable is a private server that can be killed. Like a dedicated server, it is restarted.
 type Crashable struct {
 	servers.MySQL
@@ -111,7 +91,7 @@ type Crashable struct {
 // StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
 	dir := launcherDirWithTemplates(t, flavour)
-	return Crashable{MySQL: privateBy(t, privateConfig(t, dir, flavour), flavour, true), dir: dir}
+	return Crashable{MySQL: privateShared(t, privateConfig(t, dir, flavour), flavour, true), dir: dir}
 }
 
 // Crash kills the server, and prevents its restart until let is called.

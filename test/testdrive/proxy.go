@@ -27,8 +27,7 @@ type Proxy struct {
 	frozen  chan struct{} // not nil while connections are frozen; closed by Release
 	refuses bool
 	hideTLS bool
-	cut     *cut
-	hold    *cut
+	trap    *trap // nil: none
 }
 
 // relay is one connection and its other half.
@@ -36,15 +35,16 @@ type relay struct {
 	client, server net.Conn
 	greeted        bool          // guarded by Proxy.mu; the server has sent something
 	gate           chan struct{} // guarded by Proxy.mu; bytes read wait until it is closed; nil: it does not wait
-	cut            *cut          // guarded by Proxy.mu; not nil if the next response will be lost
+	lost           *trap         // guarded by Proxy.mu; not nil if the next response will be lost
 	closed         chan struct{}
 	close          func()
 }
 
-// cut is a pending call of CutAnswer or HoldRequest.
-type cut struct {
-	text []byte
-	done chan struct{}
+// trap is a pending call of CutAnswer or HoldRequest.
+type trap struct {
+	text  []byte
+	holds bool
+	done  chan struct{}
 }
 
 // Parameter returns a text as PostgreSQL's protocol sends a statement's parameter, its length and then the text, for
@@ -134,11 +134,12 @@ func (p *Proxy) Release() {
 	}
 }
 
-// Cut closes all connections that are open now, including frozen ones, and ends a pending call of CutAnswer.
+// Cut closes all connections that are open now, including frozen ones, and ends a pending call of CutAnswer or
+// HoldRequest.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut = nil
+	p.trap = nil
 	for _, r := range p.open {
 		r.close()
 	}
@@ -154,22 +155,18 @@ func (p *Proxy) Refuse(on bool) {
 // CutAnswer waits for bytes from a client that hold text, forwards them, and resets the connection instead of passing
 // on the server's response: the server has executed the request, and the client cannot know. An empty text matches any
 // bytes. The channel is closed when the connection has been reset, which happens once.
-func (p *Proxy) CutAnswer(text string) (done <-chan struct{}) {
-	c := &cut{text: []byte(text), done: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = c
-	return c.done
-}
+func (p *Proxy) CutAnswer(text string) (done <-chan struct{}) { return p.set(text, false) }
 
 // HoldRequest holds back the next bytes from a client that hold text, until their connection ends. The channel is closed
 // when they are there.
-func (p *Proxy) HoldRequest(text string) (reached <-chan struct{}) {
-	c := &cut{text: []byte(text), done: make(chan struct{})}
+func (p *Proxy) HoldRequest(text string) (reached <-chan struct{}) { return p.set(text, true) }
+
+// set sets a trap in the place of the one before.
+func (p *Proxy) set(text string, holds bool) (done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hold = c
-	return c.done
+	p.trap = &trap{text: []byte(text), holds: holds, done: make(chan struct{})}
+	return p.trap.done
 }
 
 // HideTLS removes the offer of TLS from a MySQL server's greetings, so that clients connect without TLS.
@@ -272,27 +269,28 @@ func (p *Proxy) await(r *relay) bool {
 }
 
 func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
-	if p.holds(sent) {
+	t := p.caught(sent)
+	if t != nil && t.holds {
+		close(t.done)
 		<-r.closed
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cut != nil && bytes.Contains(sent, p.cut.text) {
-		r.cut, p.cut = p.cut, nil
+	if t != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		r.lost = t
 	}
 	return true
 }
 
-func (p *Proxy) holds(sent []byte) bool {
+// caught is the trap that is to catch these bytes, which has caught them then.
+func (p *Proxy) caught(sent []byte) (t *trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hold == nil || !bytes.Contains(sent, p.hold.text) {
-		return false
+	if p.trap != nil && bytes.Contains(sent, p.trap.text) {
+		t, p.trap = p.trap, nil
 	}
-	close(p.hold.done)
-	p.hold = nil
-	return true
+	return t
 }
 
 func (p *Proxy) beforeClient(r *relay, sent []byte) bool {
@@ -302,11 +300,11 @@ func (p *Proxy) beforeClient(r *relay, sent []byte) bool {
 		WithoutTLS(sent)
 	}
 	r.greeted = true
-	if r.cut == nil {
+	if r.lost == nil {
 		return true
 	}
-	close(r.cut.done) // first, so that whoever sees the connection break finds it closed
-	r.cut = nil
+	close(r.lost.done) // first, so that whoever sees the connection break finds it closed
+	r.lost = nil
 	_ = r.client.(*net.TCPConn).SetLinger(0) // without it, the client would read an end instead of a reset
 	r.close()
 	return false

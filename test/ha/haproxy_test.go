@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -60,9 +59,7 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 		replace = append(replace, fmt.Sprintf("node-%d node-%[1]d:3306", n+1), names[n]+" "+node.Address())
 	}
 	for _, name := range []string{"haproxy.cfg", "writable.sh"} {
-		text, err := os.ReadFile(filepath.Join(testdrive.Root(), "deploy", "haproxy", name))
-		require.NoError(t, err)
-		edited := strings.NewReplacer(replace...).Replace(string(text))
+		edited := strings.NewReplacer(replace...).Replace(testdrive.Shipped(t, "deploy/haproxy/"+name))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(edited), 0o700))
 	}
 	for name, content := range map[string]string{"mysql-ca.pem": c.Nodes[0].CA, "check.cnf": "[client]\n" +
@@ -71,19 +68,7 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	}
 	require.NoError(t, c.Nodes[c.Primary(t)].Exec(t,
 		"CREATE USER haproxy_check@'%' IDENTIFIED BY 'a-password-of-checks' REQUIRE SSL"))
-	cmd := exec.Command("/usr/sbin/haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	require.NoError(t, err)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		log.Close()
-		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Logf("HAProxy: %s", text)
-		}
-	})
+	testdrive.StartProgram(t, nil, "/usr/sbin/haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
 	admin := c.Nodes[0].MySQL
 	admin.Port = port
 	db, err := admin.Open()

@@ -2,7 +2,6 @@
 package s3
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -10,12 +9,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -35,8 +31,7 @@ type Service struct {
 	Address string // host and port
 	Dir     string // of the bucket: each object is a file under its name
 	root    string
-	command *exec.Cmd
-	output  bytes.Buffer
+	process *testdrive.Broker
 }
 
 // Start runs a service until the test ends.
@@ -47,7 +42,6 @@ func Start(t testing.TB) *Service {
 	for _, dir := range []string{s.Dir, filepath.Join(root, "metadata")} {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
-	t.Cleanup(s.Stop)
 	s.Start(t)
 	return s
 }
@@ -60,42 +54,26 @@ func (s *Service) Configure(env map[string]string) {
 
 // Start starts the service again after Stop, and waits until it listens.
 func (s *Service) Start(t testing.TB) {
-	t.Helper()
-	s.command = exec.Command(build(t), "--port", s.Address, "--quiet", "posix", "--sidecar",
-		filepath.Join(s.root, "metadata"), filepath.Join(s.root, "data"))
-	s.command.Env = []string{"ROOT_ACCESS_KEY=" + AccessKey, "ROOT_SECRET_KEY=" + SecretKey}
-	s.command.Stdout, s.command.Stderr = &s.output, &s.output
-	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, s.command.Start())
-	deadline := time.Now().Add(limits.Stuck)
-	for {
+	s.process = testdrive.StartProgram(t, map[string]string{"ROOT_ACCESS_KEY": AccessKey, "ROOT_SECRET_KEY": SecretKey},
+		build(t), "--port", s.Address, "--quiet", "posix", "--sidecar", filepath.Join(s.root, "metadata"),
+		filepath.Join(s.root, "data"))
+	t.Cleanup(func() { s.Stop(t) })
+	testdrive.Eventually(t, "the S3 service listens", func() bool {
 		conn, err := net.Dial("tcp", s.Address)
 		if err == nil {
 			_ = conn.Close()
-			return
 		}
-		if time.Now().After(deadline) {
-			s.Stop()
-			t.Fatalf("the S3 service did not start: %v\n%s", err, s.output.String())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return err == nil
+	})
 }
 
 // Stop kills the service.
-func (s *Service) Stop() {
-	if s.command == nil {
-		return
-	}
-	_ = s.command.Process.Kill()
-	_ = s.command.Wait()
-	s.command = nil
-}
+func (s *Service) Stop(t testing.TB) { s.process.Kill(t) }
 
 // Freeze stops the service with SIGSTOP: the kernel accepts connections, but nothing is answered. thaw continues it.
 func (s *Service) Freeze(t testing.TB) (thaw func()) {
-	require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
-	return func() { assert.NoError(t, s.command.Process.Signal(syscall.SIGCONT)) }
+	s.process.Signal(t, syscall.SIGSTOP)
+	return func() { s.process.Signal(t, syscall.SIGCONT) }
 }
 
 // Objects lists the names of all objects in the bucket.

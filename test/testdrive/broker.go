@@ -150,7 +150,7 @@ func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	env = maps.Clone(env)
 	env["CATALOG"] = PreviousCatalog(t)
-	return started(t, launch(t, env, previous(t), "serve"))
+	return started(t, StartProgram(t, env, previous(t), "serve"))
 }
 
 func started(t testing.TB, b *Broker) *Broker {
@@ -171,11 +171,11 @@ func (b *Broker) AwaitReady(t testing.TB) {
 
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
 func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
-	return launch(t, env, append([]string{binaryFor(t, env)}, args...)...)
+	return StartProgram(t, env, append([]string{binaryFor(t, env)}, args...)...)
 }
 
-// launch runs a command line.
-func launch(t testing.TB, env map[string]string, args ...string) *Broker {
+// StartProgram is Launch with any command line.
+func StartProgram(t testing.TB, env map[string]string, args ...string) *Broker {
 	return run(t, command(t, env, args...))
 }
 

@@ -54,7 +54,7 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 
 // Start is like the function Start, for a broker that sees the disk.
 func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
-	return started(t, launch(t, env, append(d.enter(), binaryFor(t, env), "serve")...))
+	return started(t, StartProgram(t, env, append(d.enter(), binaryFor(t, env), "serve")...))
 }
 
 // Path is the path by which the test can open a file of the disk.

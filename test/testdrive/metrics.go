@@ -63,7 +63,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	path := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
 	address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
-	b := launch(t, map[string]string{}, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
+	b := StartProgram(t, nil, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
 		"--web.listen-address="+address)
 	b.AwaitLog(t, "Server is ready to receive web requests")
 	return &Prometheus{URL: "http://" + address}

@@ -120,7 +120,7 @@ func TestS3Refusals(t *testing.T) {
 		}
 	}
 	s := open(objectstore.S3Config{Bucket: s3.Bucket, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey})
-	service.Stop()
+	service.Stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	assert.Error(t, objectstore.Probe(ctx, s), "a service that is down passes the probe")

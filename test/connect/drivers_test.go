@@ -163,13 +163,12 @@ var cipher = regexp.MustCompile(`(?m)^(TLS_|ECDHE-)[A-Z0-9_-]+$`)
 
 // examples are the ones in docs/connect.md, by what the comment before each says.
 func examples(t *testing.T) map[string]string {
-	page, err := os.ReadFile(filepath.Join(testdrive.Root(), "docs", "connect.md"))
-	require.NoError(t, err)
+	page := testdrive.Shipped(t, "docs/connect.md")
 	all := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)<!-- run: ([a-z-]+) -->\n```[a-z]+\n(.*?)\n```\n").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?s)<!-- run: ([a-z-]+) -->\n```[a-z]+\n(.*?)\n```\n").FindAllStringSubmatch(page, -1) {
 		all[m[1]] = m[2] + "\n"
 	}
-	blocks := strings.Count(string(page), "\n```") / 2
+	blocks := strings.Count(page, "\n```") / 2
 	require.Equal(t, len(all), blocks,
 		"docs/connect.md has %d blocks of code, of which %d have a comment that says how to run them", blocks, len(all))
 	return all

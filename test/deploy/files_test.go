@@ -47,11 +47,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // path is that of a file of the project.
 func path(name string) string { return filepath.Join(testdrive.Root(), name) }
 
-func readFile(t *testing.T, name string) string {
-	text, err := os.ReadFile(path(name))
-	require.NoError(t, err)
-	return string(text)
-}
+func readFile(t *testing.T, name string) string { return testdrive.Shipped(t, name) }
 
 // shellcheck knows what shells do that nobody expects.
 func TestScripts(t *testing.T) {

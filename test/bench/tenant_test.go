@@ -44,7 +44,7 @@ type client struct {
 	plan    platform.Plan
 	id      string // of its instance
 	binding string
-	last    platform.Outcome
+	last    testdrive.Response
 }
 
 func newClient(b *testing.B, broker *testdrive.Broker, plan string, pollEach time.Duration) *client {
@@ -55,13 +55,9 @@ func newClient(b *testing.B, broker *testdrive.Broker, plan string, pollEach tim
 }
 
 // run carries an operation out, by one request and polls.
-func (c *client) run(q platform.Request) error {
-	r, err := c.Send(q.Method, q.Path, q.Body)
-	if err == nil {
-		c.last, err = c.Conclude(q, r)
-	}
-	if err == nil && c.last.Failed {
-		err = fmt.Errorf("%s failed: %s", q.Kind, c.last.Raw)
+func (c *client) run(q platform.Request) (err error) {
+	if c.last, err = c.Send(q.Method, q.Path, q.Body); err == nil {
+		c.last, err = c.Conclude(q, c.last)
 	}
 	return err
 }

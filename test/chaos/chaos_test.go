@@ -110,12 +110,8 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	w.faults.Decide(d.decide)
 	q := x.Request()
 	w.Lost = func() bool { w.replaceDead(t, d); return true }
-	got, err := w.Run(q)
+	require.NoError(t, w.RunAndLearn(&x, q), what)
 	w.Lost = nil
-	if err == nil {
-		err = w.Learn(&x, q, got)
-	}
-	require.NoError(t, err, what)
 	testdrive.Eventually(t, "a broker comes to the end of the operation", func() bool { // after the last poll
 		w.replaceDead(t, d)
 		d.mu.Lock()

@@ -231,16 +231,10 @@ func (w *heldWorld) carryOut(h *held, by *testdrive.Broker) error {
 	if err != nil {
 		return err
 	}
-	var got platform.Outcome
 	if testdrive.AsksToRepeat(r) {
-		got, err = w.Run(q)
-	} else {
-		got, err = w.Conclude(q, r)
+		return w.RunAndLearn(&h.target, q)
 	}
-	if err == nil {
-		err = w.Learn(&h.target, q, got)
-	}
-	return err
+	return w.ConcludeAndLearn(&h.target, q, r)
 }
 
 // killPrimary kills the primary, and has the proxy follow. comeBack starts the node again, and waits until it is a member.

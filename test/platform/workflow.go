@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // Workflow is a kind of operation on instances of a plan.
@@ -162,9 +162,8 @@ func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (x
 func WriteNote(ctx context.Context, c audit.Credentials, note string) error {
 	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(50 * time.Millisecond) {
 		err := audit.Write(ctx, c, note)
-		refused, isError := errors.AsType[*mysql.MySQLError](err)
-		denied := isError && (refused.Number == 1044 || refused.Number == 1045)
-		if !denied || time.Now().After(deadline) {
+		number := testdrive.ErrorNumber(err)
+		if number != 1044 && number != 1045 || time.Now().After(deadline) {
 			return err
 		}
 	}
@@ -184,9 +183,8 @@ func (w *World) makeSource(ctx context.Context, x *Target) (err error) {
 
 // backUp returns the id of a backup, which may be restored before it is verified: that waits if a server has just failed.
 func (w *World) backUp(ctx context.Context, p Plan, id string) (backup string, err error) {
-	got, err := w.Run(p.BackUp(id))
-	if err != nil || got.Failed {
-		return "", errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
+	if _, err := w.Run(p.BackUp(id)); err != nil {
+		return "", err
 	}
 	err = w.Tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", id).Scan(&backup)
 	return backup, err
@@ -227,9 +225,8 @@ func (w *World) Make(p Plan, keep bool, i *audit.Instance) error {
 	if keep {
 		q = p.ProvisionWith(i.ID, map[string]any{})
 	}
-	got, err := w.Run(q)
-	if err != nil || got.Failed {
-		return errors.Join(fmt.Errorf("provision: %s", got.Raw), err)
+	if _, err := w.Run(q); err != nil {
+		return err
 	}
 	i.State = audit.Exists
 	w.Tell(*i)
@@ -310,11 +307,26 @@ func (x Target) Mitigation() (Request, bool) {
 	return Request{}, false
 }
 
-// Learn records what the platform learns from a request. One that failed is an error.
-func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
-	if got.Failed {
-		return fmt.Errorf("%s failed: %s", q.Kind, got.Raw)
+// RunAndLearn runs a request, and records what the platform learns from it.
+func (w *World) RunAndLearn(x *Target, q Request) error {
+	got, err := w.Run(q)
+	if err != nil {
+		return err
 	}
+	return w.learn(x, q, got)
+}
+
+// ConcludeAndLearn is RunAndLearn of a request with that response.
+func (w *World) ConcludeAndLearn(x *Target, q Request, r testdrive.Response) error {
+	got, err := w.Conclude(q, r)
+	if err != nil {
+		return err
+	}
+	return w.learn(x, q, got)
+}
+
+// learn records what the platform learns from a request that has succeeded.
+func (w *World) learn(x *Target, q Request, got testdrive.Response) (err error) {
 	switch q.Kind {
 	case Provision:
 		x.Instance.State = audit.Exists
@@ -328,7 +340,7 @@ func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
 	case Update:
 		x.Instance.PlanID = x.To.ID
 		w.Tell(x.Instance)
-		err = w.LearnMove(x)
+		err = w.learnMove(x)
 	case Bind:
 		x.Binding.State = audit.Exists
 		x.Binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
@@ -346,8 +358,8 @@ func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
 	return err
 }
 
-// LearnMove reads the credentials that a binding has after its instance's data was moved.
-func (w *World) LearnMove(x *Target) error {
+// learnMove reads the credentials that a binding has after its instance's data was moved.
+func (w *World) learnMove(x *Target) error {
 	if !x.Moves() {
 		return nil
 	}
@@ -369,8 +381,7 @@ func (w *World) LearnMove(x *Target) error {
 
 // LearnUpdate asks what has become of an update.
 func (w *World) LearnUpdate(x *Target) error {
-	deadline := time.Now().Add(limits.Stuck)
-	for {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(w.PollEach) { // it may be being updated
 		r, err := w.Send("GET", InstancePath(x.Instance.ID), nil)
 		if err != nil {
 			return err
@@ -379,14 +390,13 @@ func (w *World) LearnUpdate(x *Target) error {
 			x.Instance.PlanID = r.String("plan_id")
 			w.Tell(x.Instance)
 			if x.Instance.PlanID == x.To.ID {
-				return w.LearnMove(x)
+				return w.learnMove(x)
 			}
 			return nil
 		}
 		if r.Status != http.StatusUnprocessableEntity || time.Now().After(deadline) {
 			return fmt.Errorf("fetch the instance: %d %s", r.Status, r.Raw)
 		}
-		time.Sleep(w.PollEach) // it is being updated
 	}
 }
 
@@ -415,10 +425,5 @@ func (w *World) Delete(x *Target) error {
 	if x.Instance.PlanID == x.To.ID { // an update has succeeded
 		p = x.To
 	}
-	q := p.Deprovision(x.Instance.ID)
-	got, err := w.Run(q)
-	if err != nil {
-		return err
-	}
-	return w.Learn(x, q, got)
+	return w.RunAndLearn(x, p.Deprovision(x.Instance.ID))
 }

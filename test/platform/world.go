@@ -104,59 +104,48 @@ func (w *World) Check(t *testing.T, when string) {
 	}
 }
 
-// Outcome is what has become of a request: a final response, after polling where the first one said "accepted".
-type Outcome struct {
-	testdrive.Response
-	Failed bool // last_operation said so
-}
-
-// Run sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
-// connections time out, and it answers 5xx, the platform asks again.
-func (w *World) Run(q Request) (got Outcome, err error) {
+// Run sends a request through a survivor, and returns what it comes to: see Conclude. On a machine so busy that the
+// broker's connections time out, and it answers 5xx, the platform asks again.
+func (w *World) Run(q Request) (r testdrive.Response, err error) {
 	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(w.PollEach) { // as platforms try again
 		r, err := w.Send(q.Method, q.Path, q.Body)
 		switch late := time.Now().After(deadline); {
 		case err != nil && (late || w.Lost == nil || !w.Lost()):
-			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
+			return r, fmt.Errorf("%s: %w", q.Kind, err)
 		case err == nil && (late || !testdrive.AsksToRepeat(r)):
 			return w.Conclude(q, r)
 		}
 	}
 }
 
-// Conclude polls if a response is "accepted"; any other that is not 2xx or 410 is an error.
-func (w *World) Conclude(q Request, r testdrive.Response) (Outcome, error) {
+// Conclude returns the final response to a request, after polling where the first one is "accepted". Any other than 2xx
+// and 410 is an error, and so is an operation that has failed.
+func (w *World) Conclude(q Request, r testdrive.Response) (testdrive.Response, error) {
 	switch {
 	case r.Status == http.StatusAccepted:
 		return w.poll(q, r)
 	case r.Status >= 300 && r.Status != http.StatusGone:
-		return Outcome{r, true}, fmt.Errorf("%s was answered %d: %s", q.Kind, r.Status, r.Raw)
+		return r, fmt.Errorf("%s was answered %d: %s", q.Kind, r.Status, r.Raw)
 	}
-	return Outcome{r, false}, nil
+	return r, nil
 }
 
-func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
+func (w *World) poll(q Request, accepted testdrive.Response) (r testdrive.Response, err error) {
 	operation := accepted.String("operation")
-	path := "/v2/service_instances/" + q.InstanceID + "/last_operation?operation=" + operation
-	deadline := time.Now().Add(limits.Stuck)
-	for time.Now().Before(deadline) {
-		r, err := w.Send("GET", path, nil)
-		if (err != nil || testdrive.AsksToRepeat(r)) && w.Lost != nil && w.Lost() {
-			time.Sleep(w.PollEach)
-			continue
+	path := InstancePath(q.InstanceID) + "/last_operation?operation=" + operation
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(w.PollEach) { // as platforms poll
+		r, err = w.Send("GET", path, nil)
+		switch lost := err != nil || testdrive.AsksToRepeat(r); {
+		case lost && w.Lost != nil && w.Lost():
+		case err != nil || r.Status != http.StatusOK:
+			return r, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
+		case r.String("state") == "succeeded":
+			return r, nil
+		case r.String("state") == "failed":
+			return r, fmt.Errorf("%s failed: %s", q.Kind, r.Raw)
 		}
-		if err != nil || r.Status != http.StatusOK {
-			return Outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
-		}
-		switch r.String("state") {
-		case "succeeded":
-			return Outcome{r, false}, nil
-		case "failed":
-			return Outcome{r, true}, nil
-		}
-		time.Sleep(w.PollEach) // as platforms poll
 	}
-	return Outcome{}, fmt.Errorf("%s is still in progress after %v", operation, limits.Stuck)
+	return r, fmt.Errorf("%s is still in progress after %v", operation, limits.Stuck)
 }
 
 // Kinds of tasks that no platform requests: the end of an expired binding, and a new password after a leak.

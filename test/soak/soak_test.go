@@ -69,10 +69,7 @@ func (n tenant) ask(status int, q platform.Request) error {
 	if r.Status != http.StatusAccepted || status >= 300 {
 		return fmt.Errorf("%s %s: status %d instead of %d: %s", q.Method, q.Path, r.Status, status, r.Raw)
 	}
-	got, err := n.Conclude(q, r)
-	if err == nil && got.Failed {
-		err = fmt.Errorf("%s %s: %s", q.Method, q.Path, got.Raw)
-	}
+	_, err = n.Conclude(q, r)
 	return err
 }
 

@@ -102,7 +102,7 @@ func (s *scene) fail(t *testing.T, f failing, atOnce bool) {
 	s.killed += order.end(t)
 	if answered {
 		got, err := s.Conclude(q, r)
-		assert.False(t, err == nil && !got.Failed, "%s: answered %d: %s", f, got.Status, got.Raw)
+		assert.Error(t, err, "%s: answered %d: %s", f, got.Status, got.Raw)
 		assert.True(t, sentence(got.String("description")), "%s: the description is no sentence: %q", f, got.Raw)
 	}
 	assert.NoError(t, s.afterFailure(&x, q), "%s", f)
@@ -126,11 +126,7 @@ func (s *scene) afterFailure(x *platform.Target, q platform.Request) error {
 		x.Binding.State = audit.Gone
 		s.TellBinding(x.Binding)
 	case platform.Unbind, platform.Deprovision:
-		got, err := s.Run(q)
-		if err != nil {
-			return err
-		}
-		return s.Learn(x, q, got)
+		return s.RunAndLearn(x, q)
 	}
 	return nil
 }

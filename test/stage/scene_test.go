@@ -193,8 +193,7 @@ func (s *scene) carryOut(t *testing.T, x *platform.Target, mitigate bool) error 
 	case err != nil:
 		return err
 	}
-	got, err := s.Conclude(q, r)
-	return s.learn(x, q, got, err)
+	return s.ConcludeAndLearn(x, q, r)
 }
 
 // finish does what a platform does that got no response.
@@ -206,15 +205,7 @@ func (s *scene) finish(t *testing.T, x *platform.Target, mitigate bool) error {
 		s.awaitEnd(t)
 		return s.LearnUpdate(x)
 	}
-	got, err := s.Run(q)
-	return s.learn(x, q, got, err)
-}
-
-func (s *scene) learn(x *platform.Target, q platform.Request, got platform.Outcome, err error) error {
-	if err != nil {
-		return err
-	}
-	return s.Learn(x, q, got)
+	return s.RunAndLearn(x, q)
 }
 
 // stopAfterFailure ends a test that has failed, with what the brokers have logged: what is left would fail all others.

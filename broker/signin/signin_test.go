@@ -278,7 +278,7 @@ func TestProviderIsAway(t *testing.T) {
 	t.Parallel()
 	provider := openid.Start(t, openid.Options{})
 	d := startWith(t, 1, provider, func(cfg *signin.Config) { cfg.Provider.Issuer = provider.Issuer })
-	provider.Stop()
+	provider.Stop(t)
 	b := openid.NewBrowser(t)
 	p := b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 	assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
@@ -293,7 +293,7 @@ func TestProviderIsAway(t *testing.T) {
 		back, err := b.Submit(p, openid.Developer)
 		require.NoError(t, err)
 		b.Until("")
-		again.Stop()
+		again.Stop(t)
 		b.Open(t, back.Header.Get("Location")).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 	})
 }

@@ -120,25 +120,12 @@ func (r *rawServer) launch(b *testing.B) time.Duration {
 		as := owner.Sys().(*syscall.Stat_t)
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.Uid, Gid: as.Gid}
 	}
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr = &log, &log
 	since := time.Now()
-	require.NoError(b, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // it is killed
-		close(ended)
-	}()
-	defer func() {
-		_ = cmd.Process.Kill() // fails only if it has ended
-		<-ended
-	}()
+	server := testdrive.StartProcess(b, cmd)
+	defer server.Kill(b)
 	for err := errors.New("not yet"); err != nil; {
-		select {
-		case <-ended:
-			b.Fatalf("%s ended:\n%s", r.program, &log)
-		case <-time.After(rawPoll):
-		}
+		time.Sleep(rawPoll)
+		require.True(b, server.Runs(), "%s ended", r.program)
 		err = firstQuery(b.Context(), r.login)
 		require.False(b, err != nil && !errors.Is(err, syscall.ECONNREFUSED), "%v", err)
 	}

@@ -24,7 +24,7 @@ import (
 // world is a broker with a dashboard.
 type world struct {
 	testdrive.Platform
-	testdrive.Dashboard
+	openid.Dashboard
 	records testdrive.Tasks
 	faults  *testdrive.Faults
 }
@@ -37,7 +37,7 @@ func newWorldWith(t *testing.T, s servers.MySQL, configure func(env map[string]s
 	env := testdrive.Environment(t, s)
 	env["QUOTA_INTERVAL"] = "1s"
 	configure(env)
-	w := world{Dashboard: testdrive.NewDashboard(t, env), records: testdrive.OpenTasks(t, env), faults: testdrive.NewFaults(t, env)}
+	w := world{Dashboard: openid.NewDashboard(t, env), records: testdrive.OpenTasks(t, env), faults: testdrive.NewFaults(t, env)}
 	w.Platform = testdrive.Platform{Broker: testdrive.Start(t, env), Seen: &testdrive.Secrets{}}
 	return w
 }
@@ -130,7 +130,7 @@ func TestLiveProgress(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	env := testdrive.Environment(t, servers.Any(t))
-	w := world{Dashboard: testdrive.NewDashboard(t, env)}
+	w := world{Dashboard: openid.NewDashboard(t, env)}
 	w.Platform = testdrive.Platform{Broker: testdrive.Start(t, env), Seen: &testdrive.Secrets{}}
 	i, _ := w.order(t, "shared-small", "orders")
 	b := newTab(t)

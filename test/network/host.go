@@ -49,9 +49,10 @@ func (h *Host) close() {
 	}
 }
 
-// Do runs fn on a thread in the host: processes that it starts, and sockets that it opens, belong to the host.
+// Do runs fn on a thread in the host: processes that it starts, and sockets that it opens, belong to the host. Without a
+// host, that is the test's own.
 func (h *Host) Do(fn func() error) error {
-	if h.namespace == nil {
+	if h == nil || h.namespace == nil {
 		return fn()
 	}
 	return onThread(func() error {

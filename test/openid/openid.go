@@ -2,22 +2,19 @@
 package openid
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // What every provider under test knows.
@@ -39,9 +36,8 @@ type Options struct {
 
 // Provider is a running OpenID provider.
 type Provider struct {
-	Issuer string // ends with /oauth/token, as UAA's does
-	cmd    *exec.Cmd
-	exited chan struct{}
+	Issuer  string // ends with /oauth/token, as UAA's does
+	process *testdrive.Broker
 }
 
 // URL is where the provider listens.
@@ -69,7 +65,6 @@ func build(t testing.TB) string {
 
 // Start runs a provider until the test ends.
 func Start(t testing.TB, o Options) *Provider {
-	t.Helper()
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
@@ -82,31 +77,13 @@ func Start(t testing.TB, o Options) *Provider {
 			{Operator, Password, append(manyGroups(), OperatorGroup)}, {Developer, Password, manyGroups()},
 			{Stranger, Password, nil}}})
 	require.NoError(t, err)
-	p := &Provider{cmd: exec.Command(build(t), "-listen", o.Address), exited: make(chan struct{})}
-	var problems bytes.Buffer
-	p.cmd.Stderr = &problems
-	stdin, err1 := p.cmd.StdinPipe() // open until this process ends, and the provider with it
-	stdout, err2 := p.cmd.StdoutPipe()
-	require.NoError(t, errors.Join(err1, err2, p.cmd.Start()))
-	t.Cleanup(p.Stop)
-	line := make(chan string, 1)
-	go func() {
-		scanner := bufio.NewScanner(stdout)
-		scanner.Scan() // it prints nothing else
-		line <- scanner.Text()
-		p.cmd.Wait()
-		close(p.exited)
-	}()
+	cmd := exec.Command(build(t), "-listen", o.Address)
+	stdin, err := cmd.StdinPipe() // open until this process ends, and the provider with it
+	require.NoError(t, err)
+	p := &Provider{process: testdrive.StartProcess(t, cmd)}
 	_, err = stdin.Write(input)
 	require.NoError(t, err)
-	select {
-	case p.Issuer = <-line:
-	case <-time.After(limits.Stuck):
-	}
-	if p.Issuer == "" {
-		p.Stop()
-		t.Fatalf("the OpenID provider did not start: %s", problems.String())
-	}
+	p.Issuer = p.process.AwaitLog(t, "http://") // it prints nothing else
 	return p
 }
 
@@ -119,7 +96,24 @@ func manyGroups() (all []string) {
 }
 
 // Stop ends the provider, as a crash would.
-func (p *Provider) Stop() {
-	p.cmd.Process.Kill()
-	<-p.exited
+func (p *Provider) Stop(t testing.TB) { p.process.Kill(t) }
+
+// Dashboard has what a broker's dashboard needs for its sign-in: an OpenID provider and a stand-in for Cloud Controller.
+type Dashboard struct {
+	URL      string // of the broker, as browsers see it
+	Provider *Provider
+	Cloud    *CloudController
+}
+
+// NewDashboard makes brokers started in env serve a dashboard. Only one of them can run at a time, because NewDashboard
+// chooses its port.
+func NewDashboard(t testing.TB, env map[string]string) Dashboard {
+	port := strconv.Itoa(testdrive.FreePort(t))
+	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: Start(t, Options{})}
+	d.Cloud = StartCloudController(t, d.Provider)
+	env["PORT"], env["EXTERNAL_URL"] = port, d.URL
+	env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = ClientID, ClientSecret
+	env["OIDC_ISSUER"], env["CLOUD_CONTROLLER_URL"] = d.Provider.Issuer, d.Cloud.URL
+	env["DASHBOARD_OPERATOR_GROUP"] = OperatorGroup
+	return d
 }

@@ -140,8 +140,7 @@ func Start(t testing.TB, env map[string]string) *Broker { return started(t, Laun
 
 // StartOn is Start on a host of a test's network.
 func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
-	cmd := Command(t, env, "serve")
-	b := started(t, runBy(t, cmd, func() error { return on.Do(cmd.Start) }))
+	b := started(t, startProcessOn(t, on, Command(t, env, "serve")))
 	b.URL = strings.Replace(b.URL, "127.0.0.1", on.Addr.String(), 1)
 	return b
 }
@@ -153,13 +152,8 @@ func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	return started(t, StartProgram(t, env, previous(t), "serve"))
 }
 
+// started waits until a broker serves.
 func started(t testing.TB, b *Broker) *Broker {
-	b.AwaitReady(t)
-	return b
-}
-
-// AwaitReady waits until a launched broker serves.
-func (b *Broker) AwaitReady(t testing.TB) {
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
 	err := json.Unmarshal([]byte(line), &ready)
@@ -167,6 +161,7 @@ func (b *Broker) AwaitReady(t testing.TB) {
 	_, port, err := net.SplitHostPort(ready.Address)
 	require.NoError(t, err)
 	b.URL = "http://127.0.0.1:" + port
+	return b
 }
 
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
@@ -176,7 +171,7 @@ func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 
 // StartProgram is Launch with any command line.
 func StartProgram(t testing.TB, env map[string]string, args ...string) *Broker {
-	return run(t, command(t, env, args...))
+	return StartProcess(t, command(t, env, args...))
 }
 
 func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
@@ -186,16 +181,17 @@ func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 }
 
 // StartCommand is Start with a command that the test has prepared.
-func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker { return started(t, run(t, cmd)) }
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker { return started(t, StartProcess(t, cmd)) }
 
-func run(t testing.TB, cmd *exec.Cmd) *Broker { return runBy(t, cmd, cmd.Start) }
+// StartProcess is StartProgram with a command that the test has prepared.
+func StartProcess(t testing.TB, cmd *exec.Cmd) *Broker { return startProcessOn(t, nil, cmd) }
 
-// runBy is run with a function that starts the command.
-func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
+// startProcessOn is StartProcess on a host, nil for this one.
+func startProcessOn(t testing.TB, on *network.Host, cmd *exec.Cmd) *Broker {
 	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: &logged.Text{}}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
-	require.NoError(t, start())
+	require.NoError(t, on.Do(cmd.Start))
 	go func() {
 		b.cmd.Wait()
 		close(b.exited)
@@ -212,18 +208,19 @@ func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
 
 func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
-func (b *Broker) ended() bool {
+// Runs reports whether the process has not ended.
+func (b *Broker) Runs() bool {
 	select {
 	case <-b.exited:
-		return true
-	default:
 		return false
+	default:
+		return true
 	}
 }
 
 // Signal sends a signal; the process may have ended.
 func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
-	if b.ended() {
+	if !b.Runs() {
 		return
 	}
 	err := b.cmd.Process.Signal(s)
@@ -255,12 +252,12 @@ func (b *Broker) Log() string { return b.log.String() }
 // AwaitLog waits for the first printed line that contains text, and returns it.
 func (b *Broker) AwaitLog(t testing.TB, text string) (line string) {
 	Eventually(t, fmt.Sprintf("a line with %q", text), func() bool {
-		ended := b.ended()
+		runs := b.Runs()
 		before, after, found := strings.Cut(b.Log(), text)
 		rest, _, whole := strings.Cut(after, "\n")
 		line = before[strings.LastIndexByte(before, '\n')+1:] + text + rest
-		require.True(t, found || !ended, "the process ended before it printed %q; output:\n%s", text, b.Log())
-		return found && (whole || ended)
+		require.True(t, found || runs, "the process ended before it printed %q; output:\n%s", text, b.Log())
+		return found && (whole || !runs)
 	})
 	return line
 }

@@ -49,8 +49,7 @@ type Node struct {
 	On            *network.Host // nil: this host
 	dir           string
 	group, states int // ports: for the group, and for Galera's state transfers
-	cmd           *exec.Cmd
-	exited        chan struct{}
+	process       *Broker
 }
 
 // transfer is the program for state transfers, wsrep_sst_increment. The nodes of a test begin with the same data, and one
@@ -95,17 +94,10 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	from := found[0]
 	for n, node := range c.Nodes {
 		c.initialise(t, n, from, key, leaf)
-		t.Cleanup(func() {
-			node.Kill(t)
-			if t.Failed() {
-				lines := strings.Split(node.Log(), "\n")
-				t.Logf("the end of the log of node %d:\n%s", node.Port, strings.Join(lines[max(0, len(lines)-150):], "\n"))
-			}
-		})
 		if n == 0 && flavour == mysqld.MariaDB { // the others begin with its data and its position
 			c.Start(t, n, true)
-			node.signal(t, syscall.SIGTERM)
-			<-node.exited
+			node.process.Signal(t, syscall.SIGTERM)
+			node.process.Wait(t)
 			from = filepath.Join(node.dir, "data")
 		}
 	}
@@ -286,29 +278,12 @@ func (c *Cluster) recovered(t testing.TB, n int) string {
 }
 
 func (n *Node) run(t testing.TB, cmd *exec.Cmd) {
-	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	require.NoError(t, err)
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	start := cmd.Start
-	if n.On != nil {
-		start = func() error { return n.On.Do(cmd.Start) }
-	}
-	require.NoError(t, start())
-	n.cmd, n.exited = cmd, make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // the log says how it ended
-		close(n.exited)
-	}()
+	n.process = startProcessOn(t, n.On, cmd)
+	t.Cleanup(func() { n.Kill(t) }) // it would take long to end by itself
 }
 
-func (n *Node) logFile() string { return filepath.Join(n.dir, "log") }
-
-// Log is what the server has printed.
-func (n *Node) Log() string {
-	text, _ := os.ReadFile(n.logFile())
-	return string(text)
-}
+// Log is what the server has printed since it was started.
+func (n *Node) Log() string { return n.process.Log() }
 
 func (n *Node) awaitLogin(t testing.TB) {
 	Eventually(t, "somebody can log in", func() bool {
@@ -398,28 +373,10 @@ func (c *Cluster) Primary(t testing.TB) int {
 }
 
 // Runs reports whether the process of a node is there.
-func (n *Node) Runs() bool {
-	select {
-	case <-n.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (n *Node) Runs() bool { return n.process.Runs() }
 
 // Kill ends a node as a crash would.
-func (n *Node) Kill(t testing.TB) {
-	if n.cmd == nil {
-		return
-	}
-	n.signal(t, syscall.SIGKILL)
-	<-n.exited
-}
-
-func (n *Node) signal(t testing.TB, s syscall.Signal) {
-	err := n.cmd.Process.Signal(s)
-	require.False(t, err != nil && !errors.Is(err, os.ErrProcessDone), "%v", err)
-}
+func (n *Node) Kill(t testing.TB) { n.process.Kill(t) }
 
 // OpenOnEach opens a pool of an account on every node, and a session in each. An account arrives on other nodes a moment
 // after it was made.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +15,6 @@ import (
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/process/processtest"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 )
 
@@ -84,16 +82,17 @@ func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Pla
 // OnePlatform starts a broker, for what does not depend on the flavour. settings are names and values by turns.
 func OnePlatform(t *testing.T, settings ...string) (Platform, map[string]string) {
 	t.Parallel()
-	return platformOn(t, servers.Any(t), settings)
+	return PlatformOn(t, servers.Any(t), settings...)
 }
 
 // PrivatePlatform is OnePlatform on a server of its own.
 func PrivatePlatform(t *testing.T, settings ...string) (Platform, map[string]string) {
 	t.Parallel()
-	return platformOn(t, Private(t, servers.Any(t).Flavour), settings)
+	return PlatformOn(t, Private(t, servers.Any(t).Flavour), settings...)
 }
 
-func platformOn(t *testing.T, server servers.MySQL, settings []string) (Platform, map[string]string) {
+// PlatformOn starts a broker on a server, with its environment. settings are names and values by turns.
+func PlatformOn(t *testing.T, server servers.MySQL, settings ...string) (Platform, map[string]string) {
 	env := Environment(t, server)
 	for setting := range slices.Chunk(settings, 2) {
 		env[setting[0]] = setting[1]
@@ -118,24 +117,4 @@ func Objects(env map[string]string) objectstore.Store {
 		return nil
 	}
 	return objectstore.OpenDirectory(strings.TrimPrefix(env["BACKUP_STORE"], "file://"))
-}
-
-// Dashboard has what a broker's dashboard needs for its sign-in: an OpenID provider and a fake Cloud Controller.
-type Dashboard struct {
-	URL      string // of the broker, as browsers see it
-	Provider *openid.Provider
-	Cloud    *openid.CloudController
-}
-
-// NewDashboard makes brokers started in env serve a dashboard. Only one of them can run at a time, because NewDashboard
-// chooses its port.
-func NewDashboard(t testing.TB, env map[string]string) Dashboard {
-	port := strconv.Itoa(FreePort(t))
-	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
-	d.Cloud = openid.StartCloudController(t, d.Provider)
-	env["PORT"], env["EXTERNAL_URL"] = port, d.URL
-	env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = openid.ClientID, openid.ClientSecret
-	env["OIDC_ISSUER"], env["CLOUD_CONTROLLER_URL"] = d.Provider.Issuer, d.Cloud.URL
-	env["DASHBOARD_OPERATOR_GROUP"] = openid.OperatorGroup
-	return d
 }

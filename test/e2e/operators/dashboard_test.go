@@ -33,7 +33,7 @@ func TestDashboard(t *testing.T) {
 	env := testdrive.Environment(t, server)
 	env["CATALOG"] = testdrive.CatalogRetaining(t)
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
-	of := testdrive.NewDashboard(t, env)
+	of := openid.NewDashboard(t, env)
 	maps.DeleteFunc(env, func(name, _ string) bool {
 		return strings.HasPrefix(name, "OIDC_") || name == "CLOUD_CONTROLLER_URL"
 	})
@@ -82,7 +82,7 @@ func testPages(t *testing.T, d dashboardPeople) {
 
 type dashboardPeople struct {
 	testdrive.Platform
-	testdrive.Dashboard
+	openid.Dashboard
 	tasks    testdrive.Tasks
 	browsers map[string]*openid.Browser // by person, signed in
 }

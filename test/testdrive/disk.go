@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,10 +39,7 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 	d.owner.Stderr = t.Output()
 	require.NoError(t, d.owner.Start(), "make a mount namespace")
 	t.Cleanup(func() {
-		for _, pid := range Mysqlds(t, dir) {
-			err := syscall.Kill(pid, syscall.SIGKILL)
-			assert.False(t, err != nil && err != syscall.ESRCH, "kill a dedicated server: %v", err)
-		}
+		SignalMysqlds(t, dir, syscall.SIGKILL)
 		open.Close()
 		d.owner.Wait()
 	})

@@ -97,20 +97,15 @@ func (p *Postgres) Thaw(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 // signal signals the postmaster first, so that it cannot start another process meanwhile.
 func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 	for postmaster := range Processes(t, p.cfg.Dir) {
-		p.kill(t, postmaster, s)
+		signal(t, postmaster, s)
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
 		require.False(t, err != nil && !os.IsNotExist(err), "%v", err)
 		for field := range strings.FieldsSeq(string(raw)) {
 			child, err := strconv.Atoi(field)
 			require.NoError(t, err)
-			p.kill(t, child, s)
+			signal(t, child, s)
 		}
 	}
-}
-
-func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
-	err := syscall.Kill(pid, s)
-	require.False(t, err != nil && err != syscall.ESRCH, "%v", err)
 }
 
 // PostgresPair is a primary and its standby.

@@ -45,8 +45,14 @@ func Mysqlds(t testing.TB, dir string) []int {
 // SignalMysqlds sends a signal to all servers that a launcher runs under dir.
 func SignalMysqlds(t testing.TB, dir string, s syscall.Signal) {
 	for _, pid := range Mysqlds(t, dir) {
-		require.NoError(t, syscall.Kill(pid, s))
+		signal(t, pid, s)
 	}
+}
+
+// signal sends a signal to a process, which may have ended.
+func signal(t testing.TB, pid int, s syscall.Signal) {
+	err := syscall.Kill(pid, s)
+	require.False(t, err != nil && err != syscall.ESRCH, "signal process %d: %v", pid, err)
 }
 
 // Ports for launchers, followed by single ports. They are above the ports of test/servers and below those that the

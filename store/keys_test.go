@@ -34,7 +34,7 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 	url := servers.Postgres(t)
 	stores := make([]*store.Store, brokers)
 	for n := range stores {
-		stores[n] = open(t, url, newKeyset(t))
+		stores[n] = servers.OpenStoreWith(t, url, newKeyset(t))
 	}
 	errs := make([]error, brokers)
 	var all sync.WaitGroup
@@ -60,7 +60,7 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
+	s, foreign := servers.OpenStoreWith(t, url, newKeyset(t)), servers.OpenStoreWith(t, url, newKeyset(t))
 	require.NoError(t, s.Authorities.AddFirst(t.Context(), "certificate", "key"))
 	expectMissing(t, foreign.Keys.AdoptKeyset(t.Context()), "before one is recorded")
 	assert.NoError(t, s.Keys.AdoptKeyset(t.Context()))
@@ -109,16 +109,6 @@ func changed(t *testing.T, change func(string) (string, error), text string) str
 	return after
 }
 
-// open opens the database at url with a keyset.
-func open(t *testing.T, url, keyset string) *store.Store {
-	keys, err := store.ParseKeyset(keyset)
-	require.NoError(t, err)
-	s, err := store.Open(t.Context(), url, keys)
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return s
-}
-
 // insert records an instance with both admin passwords and so many bindings.
 func insert(t *testing.T, s *store.Store, id string, bindings int) {
 	insertInstance(t, s, store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
@@ -157,30 +147,30 @@ func TestRotateKeys(t *testing.T) {
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)
 	dropped := changed(t, store.DropOldKeys, promoted)
-	insert(t, open(t, url, old), "one", bindings)
-	require.NoError(t, open(t, url, old).Keys.AdoptKeyset(t.Context()))
+	insert(t, servers.OpenStoreWith(t, url, old), "one", bindings)
+	require.NoError(t, servers.OpenStoreWith(t, url, old).Keys.AdoptKeyset(t.Context()))
 	for _, keyset := range []string{old, added, promoted} { // brokers start with each, one after the other
-		s := open(t, url, keyset)
+		s := servers.OpenStoreWith(t, url, keyset)
 		require.NoError(t, s.Keys.AdoptKeyset(t.Context()))
 		expectReadable(t, s, "one", 3)
 	}
-	insert(t, open(t, url, added), "three", 0)
-	expectReadable(t, open(t, url, old), "three", 0) // not yet added everywhere
-	insert(t, open(t, url, promoted), "two", 1)
-	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
+	insert(t, servers.OpenStoreWith(t, url, added), "three", 0)
+	expectReadable(t, servers.OpenStoreWith(t, url, old), "three", 0) // not yet added everywhere
+	insert(t, servers.OpenStoreWith(t, url, promoted), "two", 1)
+	expectReadable(t, servers.OpenStoreWith(t, url, added), "two", 1) // not yet promoted everywhere
 
-	expectMissing(t, open(t, url, dropped).Keys.Check(t.Context()), "a keyset without the old key")
-	s := open(t, url, promoted)
+	expectMissing(t, servers.OpenStoreWith(t, url, dropped).Keys.Check(t.Context()), "a keyset without the old key")
+	s := servers.OpenStoreWith(t, url, promoted)
 	for _, want := range []int{bindings + 2 + 2, 0} {
 		n, err := s.Keys.Rotate(t.Context())
 		assert.True(t, err == nil && n == want, "%d passwords, %v, want %d", n, err, want)
 	}
-	after := open(t, url, dropped)
+	after := servers.OpenStoreWith(t, url, dropped)
 	assert.NoError(t, after.Keys.Check(t.Context()))
 	expectReadable(t, after, "one", bindings)
 	expectReadable(t, after, "two", 1)
 	expectReadable(t, after, "three", 0)
-	expectMissing(t, open(t, url, old).Keys.Check(t.Context()), "the old keyset")
+	expectMissing(t, servers.OpenStoreWith(t, url, old).Keys.Check(t.Context()), "the old keyset")
 }
 
 // Two concurrent rotations are stopped after each change, and later ones continue. As long as anything needs the old
@@ -190,7 +180,7 @@ func TestRotateKeysKilled(t *testing.T) {
 	url, old := servers.Postgres(t), newKeyset(t)
 	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
 	dropped := changed(t, store.DropOldKeys, promoted)
-	first := open(t, url, old)
+	first := servers.OpenStoreWith(t, url, old)
 	insert(t, first, "one", 2)
 	require.NoError(t, first.Authorities.AddFirst(t.Context(), "certificate", "key"))
 	require.NoError(t, first.Keys.AdoptKeyset(t.Context()))
@@ -199,7 +189,7 @@ func TestRotateKeysKilled(t *testing.T) {
 	for _, table := range []string{"instance", "binding", "authority", "secret"} {
 		exec(t, url, "CREATE TRIGGER die BEFORE UPDATE ON "+table+" FOR EACH ROW EXECUTE FUNCTION die()")
 	}
-	s, after := open(t, url, promoted), open(t, url, dropped)
+	s, after := servers.OpenStoreWith(t, url, promoted), servers.OpenStoreWith(t, url, dropped)
 	left := 6 // passwords of the instance and its bindings, the key of the CA, the record of the keyset
 	for ; left > 0; left-- {
 		if err := after.Keys.Check(t.Context()); left > 2 {
@@ -243,7 +233,7 @@ func rotateBesideAWriter(t *testing.T) error {
 	url, old, ctx := servers.Postgres(t), newKeyset(t), t.Context()
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)
-	writer, rotating := open(t, url, added), open(t, url, promoted)
+	writer, rotating := servers.OpenStoreWith(t, url, added), servers.OpenStoreWith(t, url, promoted)
 	insert(t, writer, "one", 0)
 	conn := connect(t, url)
 	type result struct {
@@ -269,7 +259,7 @@ func rotateBesideAWriter(t *testing.T) error {
 		return r.err
 	}
 	assert.True(t, r.rotated == 1, "%d passwords", r.rotated)
-	after := open(t, url, changed(t, store.DropOldKeys, promoted))
+	after := servers.OpenStoreWith(t, url, changed(t, store.DropOldKeys, promoted))
 	i, err := after.Instances.Get(ctx, "one")
 	assert.True(t, err == nil && i.AdminPassword == "next of one" && i.NextAdminPassword == "",
 		"what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
@@ -296,14 +286,14 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	t.Parallel()
 	url, old := servers.Postgres(t), newKeyset(t)
 	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
-	s := open(t, url, old)
+	s := servers.OpenStoreWith(t, url, old)
 	insert(t, s, "one", 2)
 	// The ciphertext of another row does not open in this one.
 	exec(t, url, "UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)")
-	n, err := open(t, url, promoted).Keys.Rotate(t.Context())
+	n, err := servers.OpenStoreWith(t, url, promoted).Keys.Rotate(t.Context())
 	assert.True(t, err != nil && n == 0, "%d passwords, %v", n, err)
 	// With a keyset that lacks the key, nothing is changed at all.
-	foreign := open(t, url, newKeyset(t))
+	foreign := servers.OpenStoreWith(t, url, newKeyset(t))
 	n, err = foreign.Keys.Rotate(t.Context())
 	assert.Zero(t, n)
 	expectMissing(t, err, "a rotation")

@@ -19,6 +19,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -39,13 +40,7 @@ func TestUpgradeAll(t *testing.T) {
 	env := testdrive.AnyEnvironment(t)
 	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
 	require.NoError(t, err)
-	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
-	must(t, err)
-	_, err = store.Migrate(t.Context(), env["DATABASE_URL"])
-	must(t, err)
-	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
-	must(t, err)
-	t.Cleanup(s.Close)
+	s := servers.OpenStoreWith(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"])
 	const earlier = "1.0.0"
 	serviceID, planID := testdrive.Plan(t, "dedicated-small")
 	for n := range 4 {

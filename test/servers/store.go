@@ -15,6 +15,11 @@ func Store(t testing.TB) *store.Store { return OpenStore(t, Postgres(t)) }
 func OpenStore(t testing.TB, url string) *store.Store {
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
+	return OpenStoreWith(t, url, keyset)
+}
+
+// OpenStoreWith is OpenStore with that keyset.
+func OpenStoreWith(t testing.TB, url, keyset string) *store.Store {
 	keys, err := store.ParseKeyset(keyset)
 	require.NoError(t, err)
 	s, err := store.Open(t.Context(), url, keys)

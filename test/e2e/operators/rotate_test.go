@@ -100,12 +100,7 @@ func recorded(t *testing.T, env map[string]string, id string) store.Instance {
 }
 
 func openStore(t *testing.T, env map[string]string) *store.Store {
-	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
-	require.NoError(t, err)
-	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return s
+	return servers.OpenStoreWith(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"])
 }
 
 // adminOf is a login as the broker's account on a dedicated server that c is a binding of.
@@ -150,8 +145,7 @@ func bindOverAndOver(t *testing.T, i testdrive.Instance, fields func() body) (st
 func TestRotateAdminPasswords(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		p := testdrive.StartPlatform(t, s, env)
+		p, env := testdrive.PlatformOn(t, s)
 		i := p.Provisioned(t, "dedicated-small", nil)
 		_, c := i.Bound(t, nil)
 		before := recorded(t, env, i.ID).AdminPassword

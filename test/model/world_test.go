@@ -5,11 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,9 +33,9 @@ type world struct {
 	postgres  *testdrive.Proxy
 	mysql     *testdrive.Proxy
 	records   *pgxpool.Pool // past the proxy
-	audited   *audit.Records
-	admin     *sql.DB // past the proxy
-	mysqlHome string  // the directory of the shared server
+	compared  audit.World   // but for what the platforms were told
+	admin     *sql.DB       // past the proxy
+	mysqlHome string        // the directory of the shared server
 	plans     map[string]plan.Plan
 	offered   map[string]platform.Plan
 	contended []string // ids of instances that all clients fight for
@@ -98,11 +96,12 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	direct := testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = direct
 	w.records = testdrive.OpenTasks(t, w.env).Pool
+	w.compared = testdrive.AuditOf(t, w.env, w.admin)
 	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, direct)
-	w.audited = audit.OpenRecords(t, direct, w.env["ENCRYPTION_KEYSET"])
 	all, err := catalog.Load(w.env["CATALOG"])
 	require.NoError(t, err)
-	for _, p := range all.Plans() {
+	w.compared.Plans = all.Plans()
+	for _, p := range w.compared.Plans {
 		w.plans[p.Name], w.offered[p.Name] = p, platform.NamedPlan(t, p.Name)
 	}
 	testdrive.NewFaults(t, w.env).Decide(w.aim.decide)
@@ -257,7 +256,7 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) pla
 func (w *world) audit(reported audit.Reported) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
-	return audit.Check(ctx, audit.World{Records: w.audited, Shared: w.admin,
-		Launchers: testdrive.Inspectors(w.env), Objects: testdrive.Objects(w.env), Plans: slices.Collect(maps.Values(w.plans)),
-		Reported: reported})
+	all := w.compared
+	all.Reported = reported
+	return audit.Check(ctx, all)
 }

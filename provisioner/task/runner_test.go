@@ -228,6 +228,27 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	j.is(t, "b")
 }
 
+// What a process works on when it stops goes on elsewhere, without waiting for the lease to run out.
+func TestStopHandsOver(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	started := make(chan bool, 8)
+	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
+		Do: func(ctx context.Context, _ *task.Run) error {
+			started <- true
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}}}})
+	recorded := record(t, s, store.NewTask{})
+	testdrive.Receive(t, started, "step b begins")
+	first.Stop()
+	handed, err := s.Tasks.Get(t.Context(), recorded.ID)
+	assert.True(t, err == nil && handed.State == store.InProgress && !handed.Leased && handed.Attempt == 0, "%+v, %v", handed, err)
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}})
+	succeeds(t, s, recorded.ID)
+	j.is(t, "a", "b")
+}
+
 func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}

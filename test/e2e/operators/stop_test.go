@@ -41,36 +41,6 @@ func TestStopFinishesRequests(t *testing.T) {
 	testdrive.ExpectTenants(t, admin, 1, 0)
 }
 
-// An operation under way when its broker stops goes on elsewhere, without waiting for the lease to run out.
-func TestStopHandsOver(t *testing.T) {
-	first, env := testdrive.OnePlatform(t)
-	i := first.OwnInstance(t, "dedicated-small")
-	release := first.HoldLaunches(t)
-	operation := i.BeginProvision(t)
-	testdrive.Eventually(t, "the operation begins", func() bool {
-		return i.Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
-	})
-	second := testdrive.StartPlatform(t, first.Server, env)
-	tasks := testdrive.OpenTasks(t, env)
-	last, _ := tasks.Latest(t, i.ID)
-
-	stopped := limits.Watch()
-	first.Signal(t, syscall.SIGTERM)
-	tasks.AwaitTakeover(t, i.ID, last)
-	var attempt int
-	tasks.Scan(t, &attempt, "SELECT attempt FROM task WHERE instance_id = $1", i.ID)
-	if attempt != 0 { // whoever takes over after a lease that runs out counts that
-		t.Errorf("the task was not handed over: %d leases on it ran out", attempt)
-	}
-	assert.Equal(t, 0, first.Wait(t), "exit status")
-	stopped.Done(t, "the broker stops", stopTime)
-	release()
-	i = i.Via(second)
-	i.Await(t, operation)
-	i.Remove(t)
-	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-}
-
 // PostgreSQL commits, and the connection breaks before the response. The first commit of a request records what is
 // intended: the request fails, and the platform's repeat finds the work under way. The second records the outcome: the
 // broker finds out by itself that it is there.

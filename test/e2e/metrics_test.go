@@ -100,8 +100,7 @@ func TestServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	private := testdrive.StartCrashable(t, s.Flavour)
-	env := testdrive.Environment(t, private.MySQL)
-	p := testdrive.StartPlatform(t, private.MySQL, env)
+	p, env := testdrive.PlatformOn(t, private.MySQL)
 	i, large := p.MakeOwn(t, "shared-async"), p.Provisioned(t, "shared-large", nil)
 	let := private.Crash(t)
 	testdrive.ExpectRefusal(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,

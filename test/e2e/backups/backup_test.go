@@ -132,9 +132,7 @@ func TestServerThatEndsAtAView(t *testing.T) {
 		proxy.HideTLS()
 		plain := server.MySQL
 		plain.Port, plain.CA = proxy.Port(), ""
-		env := testdrive.Environment(t, plain)
-		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		p := testdrive.StartPlatform(t, plain, env)
+		p, _ := testdrive.PlatformOn(t, plain, "BACKUP_STORE", "file://"+t.TempDir())
 		i := p.MakeOwn(t, "shared-small")
 		_, c := i.Bound(t, nil)
 		view := []string{"CREATE TABLE items (id INT)", "CREATE VIEW fatal AS SELECT id FROM items"}

@@ -59,9 +59,7 @@ func ticks(t *testing.T, db *sql.DB, database string) int {
 func TestUndelete(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		env["CATALOG"] = testdrive.CatalogRetaining(t)
-		p := testdrive.StartPlatform(t, s, env)
+		p, env := testdrive.PlatformOn(t, s, "CATALOG", testdrive.CatalogRetaining(t))
 		testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
 			t.Run(plan, func(t *testing.T) {

@@ -101,9 +101,7 @@ func TestEveryConnectionTaken(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
-		env := testdrive.Environment(t, private)
-		env["LAUNCHER"] = "none"
-		p := testdrive.StartPlatform(t, private, env)
+		p, env := testdrive.PlatformOn(t, private, "LAUNCHER", "none")
 		p.AwaitLog(t, `"msg":"shared server"`)
 		takeConnections(t, p)
 

@@ -102,9 +102,7 @@ func takeOver(t *testing.T, tasks testdrive.Tasks, dying, other testdrive.Platfo
 func TestServerUpgrade(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		p := testdrive.StartPlatform(t, s, env)
+		p, env := testdrive.PlatformOn(t, s, "BACKUP_STORE", "file://"+t.TempDir())
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
 		require.NoError(t, err)
 		i := p.OwnInstance(t, "dedicated-small")

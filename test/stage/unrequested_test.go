@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,13 +20,19 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
+// Kinds of tasks that no platform requests: the end of an expired binding, and a new password after a leak.
+const (
+	expire = "expire"
+	rotate = "rotate"
+)
+
 // unrequested are the tasks that no platform requests.
 func unrequested(t *testing.T) []platform.Workflow {
 	p := platform.NamedPlan(t, "shared-small")
 	return []platform.Workflow{
-		{Kind: platform.Expire, Plan: p},
-		{Kind: platform.Expire, Plan: p, View: true},
-		{Kind: platform.Rotate, Plan: p, View: true},
+		{Kind: expire, Plan: p},
+		{Kind: expire, Plan: p, View: true},
+		{Kind: rotate, Plan: p, View: true},
 	}
 }
 
@@ -47,14 +54,14 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 		}
 		return j.Pass(point)
 	})
-	if f.Kind == platform.Expire {
+	if f.Kind == expire {
 		s.expire(t, &x)
 	} else {
 		s.rotate(t, x)
 	}
 	s.outlive(t, victim, j, at, when)
-	if f.Kind == platform.Rotate {
-		assert.NoError(t, s.LearnOfRotation(t.Context(), &x), when)
+	if f.Kind == rotate {
+		s.learnOfRotation(t, &x)
 	}
 	s.Check(t, when)
 	s.learnOfEnd(t, &x, when)
@@ -62,15 +69,44 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 	return j.Points()
 }
 
+// prepareUnrequested makes an instance with a binding, on whose view another one depends.
 func (s *scene) prepareUnrequested(t *testing.T, f platform.Workflow) platform.Target {
-	x, err := s.PrepareUnrequested(t.Context(), f)
-	require.NoError(t, err, "%s", f)
+	x := platform.Target{Workflow: f, Instance: audit.Instance{ID: uuid.NewString(), PlanID: f.Plan.ID}}
+	require.NoError(t, s.Make(f.Plan, false, &x.Instance))
+	var err error
+	x.Binding, err = s.BindWith(f.Plan, x.Instance.ID, map[string]any{"ttl": "8h"})
+	require.NoError(t, err)
+	x.Before, err = s.Bind(f.Plan, x.Instance.ID)
+	require.NoError(t, err)
+	x.Instance.Note = uuid.NewString()
+	require.NoError(t, platform.WriteNote(t.Context(), x.Binding.Credentials, x.Instance.Note))
+	if f.View {
+		require.NoError(t, platform.DefineView(t.Context(), x.Binding.Credentials))
+	}
+	s.Tell(x.Instance)
 	return x
+}
+
+// learnOfRotation fetches the new passwords, and expects that the old one works no more.
+func (s *scene) learnOfRotation(t *testing.T, x *platform.Target) {
+	leaked := x.Binding.Credentials
+	for _, b := range []*audit.Binding{&x.Binding, &x.Before} {
+		r, err := s.now.send("GET", platform.BindingPath(x.Instance.ID, b.ID), nil)
+		require.NoError(t, err)
+		b.Credentials, err = audit.ReadCredentials(r.Body["credentials"])
+		require.NoError(t, err, "fetch the binding: %d %s", r.Status, r.Raw)
+		s.TellBinding(*b)
+	}
+	db, err := leaked.Open()
+	require.NoError(t, err)
+	defer db.Close()
+	assert.False(t, db.PingContext(t.Context()) == nil || leaked == x.Binding.Credentials, "the old password still works")
 }
 
 // expire ends the time of the binding, and waits until the platform does not find it any more.
 func (s *scene) expire(t *testing.T, x *platform.Target) {
-	require.NoError(t, s.EndTime(t.Context(), *x))
+	_, err := s.Tasks.Exec(t.Context(), "UPDATE binding SET expires_at = now() WHERE id = $1", x.Binding.ID)
+	require.NoError(t, err)
 	s.survive(t, "the binding is gone", func() bool {
 		r, err := s.now.send("GET", platform.BindingPath(x.Instance.ID, x.Binding.ID), nil)
 		return err == nil && r.Status == http.StatusNotFound
@@ -111,7 +147,7 @@ func (s *scene) survive(t *testing.T, what string, condition func() bool) {
 
 // learnOfEnd has the platform learn at its own unbind that the binding has expired, and deletes the instance.
 func (s *scene) learnOfEnd(t *testing.T, x *platform.Target, when string) {
-	if x.Kind == platform.Expire {
+	if x.Kind == expire {
 		for _, status := range []int{http.StatusOK, http.StatusGone} {
 			q := x.Plan.Unbind(x.Instance.ID, x.Binding.ID)
 			got, err := s.Run(q)

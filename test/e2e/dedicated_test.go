@@ -64,7 +64,7 @@ func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.C
 	db := c.Open(t)
 	after := testdrive.Read[int](t, db, bufferPool)
 	assert.True(t, after > before, "the buffer pool had %d bytes and has %d", before, after)
-	n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM fruit")
+	n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM items")
 	assert.Equal(t, 3, n, "%d rows are left", n)
 	r := i.Fetch(t)
 	assert.True(t, testdrive.Field(r.Body, "parameters", "collation") == "utf8mb4_bin" && r.String("plan_id") != i.PlanID,

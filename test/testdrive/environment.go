@@ -52,16 +52,8 @@ func Described(name string, s servers.MySQL) map[string]any {
 
 // UseAsApplication does what applications and their migrations do.
 func UseAsApplication(t *testing.T, c Credentials) {
-	db := c.Open(t)
-	Exec(t, db,
-		"CREATE TABLE fruit (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), noted VARCHAR(20))",
-		"CREATE TRIGGER note BEFORE INSERT ON fruit FOR EACH ROW SET NEW.noted = UPPER(NEW.name)",
-		"INSERT INTO fruit (name) VALUES ('apple'), ('pear')",
-		"CREATE VIEW apples AS SELECT * FROM fruit WHERE name LIKE 'apple%'",
-		"CREATE PROCEDURE add_fruit (n VARCHAR(20)) INSERT INTO fruit (name) VALUES (n)",
-		"CALL add_fruit('apple tart')")
-	assert.Equal(t, "APPLE,APPLE TART", Read[string](t, db, "SELECT GROUP_CONCAT(noted ORDER BY id) FROM apples"),
-		"the view")
+	MakeObjectsAs(t, c)
+	useObjects(t, c)
 }
 
 func MakeObjects(t *testing.T, i Instance) Credentials {
@@ -75,6 +67,13 @@ func MakeObjectsAs(t *testing.T, c Credentials) {
 		"INSERT INTO items (name) VALUES ('one'), ('two')", "CREATE VIEW names AS SELECT name FROM items",
 		"CREATE PROCEDURE add_item() INSERT INTO items (name) VALUES ('added')",
 		"CREATE TRIGGER loud BEFORE INSERT ON items FOR EACH ROW SET NEW.name = UPPER(NEW.name)")
+}
+
+// useObjects uses what MakeObjectsAs has made, for the first time.
+func useObjects(t *testing.T, c Credentials) {
+	db := c.Open(t)
+	Exec(t, db, "CALL add_item()")
+	assert.Equal(t, []string{"ADDED", "one", "two"}, ReadAll(t, db, "SELECT name FROM names ORDER BY name"), "the view")
 }
 
 // EditedCatalog returns the path of a copy of the project's catalog, changed by edit.

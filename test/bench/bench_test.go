@@ -3,16 +3,15 @@
 package bench
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -134,13 +133,11 @@ func BenchmarkCycles(b *testing.B) {
 }
 
 func liveTogether(tenants []tenant) error {
-	errs := make([]error, len(tenants))
-	var all sync.WaitGroup
-	for i, who := range tenants {
-		all.Go(func() { errs[i] = live(who) })
+	var all errgroup.Group
+	for _, who := range tenants {
+		all.Go(func() error { return live(who) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 func live(who tenant) error {

@@ -137,16 +137,11 @@ func persist(ctx context.Context, fn func() error) error {
 
 // load runs cycles until end is called, which returns when all have ended.
 func (w *world) load(t *testing.T, clients int) (end func()) {
-	stop := make(chan struct{})
+	goesOn, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for n := 0; goesOn.Err() == nil; n++ {
 				if err := w.cycle(context.Background(), n); err != nil {
 					t.Errorf("an operation under load: %v", err)
 					return
@@ -155,7 +150,7 @@ func (w *world) load(t *testing.T, clients int) (end func()) {
 		})
 	}
 	return func() {
-		close(stop)
+		stop()
 		all.Wait()
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher"
@@ -86,16 +87,15 @@ func (f *Fleet) launcherDir(i int, b mysqld.Binary) string {
 // launch starts all servers side by side.
 func (f *Fleet) launch(ctx context.Context, binaries []mysqld.Binary) ([]MySQL, error) {
 	started := make([]MySQL, len(binaries))
-	errs := make([]error, len(binaries))
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for i, l := range f.launchers {
-		all.Go(func() {
-			started[i], errs[i] = f.launchOne(ctx, l, binaries[i])
+		all.Go(func() (err error) {
+			started[i], err = f.launchOne(ctx, l, binaries[i])
 			started[i].Templates = filepath.Join(f.launcherDir(i, binaries[i]), "templates")
+			return err
 		})
 	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := all.Wait(); err != nil {
 		return nil, err
 	}
 	f.mysql = started

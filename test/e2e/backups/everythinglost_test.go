@@ -29,10 +29,7 @@ func TestEverythingLost(t *testing.T) {
 	p := testdrive.StartPlatform(t, server, env)
 	var all []*lostInstance
 	for _, plan := range []string{"shared-small", "dedicated-small"} {
-		i := &lostInstance{Instance: p.OwnInstance(t, plan)}
-		if r := i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}); r.Status == http.StatusAccepted {
-			i.Await(t, r.String("operation"))
-		}
+		i := &lostInstance{Instance: p.MakeOwn(t, plan)}
 		i.binding, i.c = i.Bound(t, nil)
 		testdrive.MakeObjectsAs(t, i.c)
 		all = append(all, i)

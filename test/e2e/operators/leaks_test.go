@@ -111,9 +111,7 @@ func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canar
 		i := p.OwnInstance(t, plan)
 		i.ID = plan + "-" + canary
 		made = append(made, i)
-		if r := i.Provision(t, testdrive.Async, nil); r.Status == http.StatusAccepted {
-			i.Await(t, r.String("operation"))
-		}
+		i.Create(t, nil, http.StatusCreated)
 		b, c := i.Bound(t, nil)
 		i.Bound(t, body{"parameters": body{"role": "read-only"}})
 		i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusOK))

@@ -5,7 +5,6 @@ package tenants
 import (
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -112,8 +111,7 @@ func TestQuota(t *testing.T) {
 		`mysql_broker_quota_instances{level="80",plan="shared-small"}`:     "0",
 		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`: "0",
 	})
-	user := p.Terminal(t)
-	user.Env["MYSQL_BROKER_CLIENT_STATE"] = filepath.Join(t.TempDir(), "client.json") // knows an instance that it did not make
+	user := p.Terminal(t) // which is to know an instance that it did not make
 	known := testdrive.Encode(t, body{p.URL: body{"mine": body{"guid": i.ID, "plan": body{"name": "shared-small"}}}})
 	require.NoError(t, os.WriteFile(user.Env["MYSQL_BROKER_CLIENT_STATE"], []byte(known), 0o600))
 	user.Expect(t, "over quota", "service", "mine")

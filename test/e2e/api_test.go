@@ -6,7 +6,6 @@ package e2e
 import (
 	"encoding/base64"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,10 +21,23 @@ type body = testdrive.Body
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// scenario is a named test of the API.
-type scenario struct {
-	name string
-	run  func(t *testing.T, p testdrive.Platform)
+// scenarios are tests of the API, by name.
+var scenarios = map[string]func(t *testing.T, p testdrive.Platform){
+	"Cloud Controller":                        testCloudController,
+	"Korifi":                                  testKorifi,
+	"provision and repeat":                    testProvisionTwice,
+	"deprovision with bindings left":          testDeprovision,
+	"update between shared plans":             testUpdate,
+	"operations that are not there":           testUnknownOperations,
+	"platforms without tokens":                testNoToken,
+	"bind and log in":                         testBind,
+	"rotate a binding":                        testRotateBinding,
+	"bindings that end by themselves":         testExpiry,
+	"tls of bindings":                         testTLSOfBindings,
+	"dedicated from provision to deprovision": testDedicated,
+	"clone":     testClone,
+	"bootstrap": testBootstrap,
+	"move":      testMove,
 }
 
 // TestAPI runs every scenario on every flavour, with one broker for each flavour.
@@ -38,19 +50,13 @@ func TestAPI(t *testing.T) {
 		env["BROKER_PASSWORD_PREVIOUS"], env["EXTERNAL_URL"] = previousPassword, "https://broker.example.com"
 		p := testdrive.StartPlatform(t, server, env)
 		p.Seen.Add(previousPassword)
-		for _, s := range slices.Concat(platformScenarios, provisionScenarios, bindScenarios, asyncScenarios, dedicatedScenarios,
-			updateScenarios, expiryScenarios, copyScenarios, tlsScenarios) {
-			t.Run(s.name, func(t *testing.T) {
+		for name, run := range scenarios {
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s.run(t, p)
+				run(t, p)
 			})
 		}
 	})
-}
-
-var provisionScenarios = []scenario{
-	{"provision and repeat", testProvisionTwice},
-	{"deprovision with bindings left", testDeprovision},
 }
 
 func testProvisionTwice(t *testing.T, p testdrive.Platform) {
@@ -86,8 +92,6 @@ func testDeprovision(t *testing.T, p testdrive.Platform) {
 	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusNotFound)
 }
 
-var updateScenarios = []scenario{{"update between shared plans", testUpdate}}
-
 func testUpdate(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", body{"parameters": body{"charset": "latin1"}})
 	_, before := i.Bound(t, nil)
@@ -111,11 +115,6 @@ func testUpdate(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Async, body{"parameters": body{}}), http.StatusOK)
 	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, body{"plan_id": i.PlanID, "context": body{"instance_name": "renamed"}}),
 		http.StatusOK)
-}
-
-var asyncScenarios = []scenario{
-	{"operations that are not there", testUnknownOperations},
-	{"platforms without tokens", testNoToken},
 }
 
 // Cloud Controller polls on for days after a 404 and stops at a 400.
@@ -147,9 +146,7 @@ func testNoToken(t *testing.T, p testdrive.Platform) {
 	i.Await(t, "")
 }
 
-// platformScenarios send what particular platforms send, word for word.
-var platformScenarios = []scenario{{"Cloud Controller", testCloudController}, {"Korifi", testKorifi}}
-
+// testCloudController sends what Cloud Controller sends, word for word:
 // https://github.com/cloudfoundry/cloud_controller_ng, lib/services/service_brokers/v2/client.rb
 func testCloudController(t *testing.T, p testdrive.Platform) {
 	headers := map[string]string{

@@ -13,11 +13,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-var bindScenarios = []scenario{
-	{"bind and log in", testBind},
-	{"rotate a binding", testRotateBinding},
-}
-
 func testBind(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", nil)
 	fields := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "read-write"}}
@@ -87,8 +82,6 @@ func testRotateBinding(t *testing.T, p testdrive.Platform) {
 	p.Do(t, "PUT", p.NewInstance(t, "shared-small").NewBinding().Path(), body{"predecessor_binding_id": "b"}).
 		Expect(t, http.StatusNotFound)
 }
-
-var expiryScenarios = []scenario{{"bindings that end by themselves", testExpiry}}
 
 // maxLate is how late an account may end.
 const maxLate = time.Minute

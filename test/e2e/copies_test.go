@@ -13,8 +13,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-var copyScenarios = []scenario{{"clone", testClone}, {"bootstrap", testBootstrap}, {"move", testMove}}
-
 // testClone copies an instance beside itself, to a server of its own, and back to a shared one.
 func testClone(t *testing.T, p testdrive.Platform) {
 	shared, c := testdrive.Cloneable(t, p, "shared-small")

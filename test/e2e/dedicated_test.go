@@ -9,8 +9,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-var dedicatedScenarios = []scenario{{"dedicated from provision to deprovision", testDedicated}}
-
 func testDedicated(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "dedicated-small")
 	parameters := body{"parameters": body{"collation": "utf8mb4_bin"}}

@@ -31,8 +31,6 @@ func expectEither(t *testing.T, c testdrive.Credentials) {
 	c.Open(t).Close()
 }
 
-var tlsScenarios = []scenario{{"tls of bindings", testTLSOfBindings}}
-
 // A plan says whether accounts require TLS, and a binding may ask for more, but not for less. shared-large requires it.
 func testTLSOfBindings(t *testing.T, p testdrive.Platform) {
 	optional, required := p.Provisioned(t, "shared-small", nil), p.Provisioned(t, "shared-large", nil)

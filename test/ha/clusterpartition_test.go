@@ -64,7 +64,7 @@ func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
 	w := &scatteredWorld{Network: n, hosts: hosts[:3], clusterWorld: inFrontOf(t, c)}
 	u, err := url.Parse(w.env["DATABASE_URL"])
 	require.NoError(t, err, "the URL of PostgreSQL is malformed")
-	u.Host = testdrive.NewProxyOn(t, n.Outside, u.Host).Addr()
+	u.Host = testdrive.NewProxyAt(t, n.Outside.Addr.String()+":0", u.Host).Addr()
 	brokers := make([]*testdrive.Broker, 2)
 	for i := range brokers {
 		env := maps.Clone(w.env)

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"mysql-broker/test/network"
 )
 
 // Proxy is a network that fails at will: a TCP relay to put between a broker and PostgreSQL or MySQL. What passes
@@ -61,20 +58,6 @@ func NewProxy(t testing.TB, target string) *Proxy { return NewProxyAt(t, "127.0.
 func NewProxyAt(t testing.TB, address, target string) *Proxy {
 	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	return newProxy(t, l, target)
-}
-
-// NewProxyOn is NewProxy with the proxy on a host of a test's network. The target is on this host.
-func NewProxyOn(t testing.TB, on *network.Host, target string) *Proxy {
-	var l net.Listener
-	require.NoError(t, on.Do(func() (err error) {
-		l, err = net.Listen("tcp", netip.AddrPortFrom(on.Addr, 0).String())
-		return err
-	}))
-	return newProxy(t, l, target)
-}
-
-func newProxy(t testing.TB, l net.Listener, target string) *Proxy {
 	p := &Proxy{listener: l, target: target}
 	p.served.Go(p.accept)
 	t.Cleanup(func() {

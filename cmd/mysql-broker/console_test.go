@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ import (
 func TestOperatorsLists(t *testing.T) {
 	p, env := testdrive.OnePlatform(t)
 	o := p.Operator(env)
-	named := p.Provisioned(t, "shared-small", testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry", "instance_name": "orders",
+	name := "orders \x1b[2J\n\u202e\u009b" + strings.Repeat("long ", 100) // in pages and lists, it ends after 255 characters
+	named := p.Provisioned(t, "shared-small", testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry", "instance_name": name,
 		"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})
+	name = name[:258]
 	binding, c := named.Bound(t, testdrive.Body{"parameters": testdrive.Body{"role": "read-only", "ttl": "8h"}})
 	o.Seen.Add(c.Password)
 	other := p.Provisioned(t, "shared-large", nil)
@@ -55,7 +58,7 @@ func TestOperatorsLists(t *testing.T) {
 
 	lines := strings.Split(strings.TrimSuffix(o.Run(t, 0, "instances", "--org", "sales").Stdout, "\n"), "\n")
 	assert.True(t, len(lines) == 2 && strings.HasPrefix(lines[0], "id\tname\tplan\t") &&
-		strings.HasPrefix(lines[1], named.ID+"\torders\tshared-small\tready\tshared-1\tsales\tproduction\t1\t"),
+		strings.HasPrefix(lines[1], named.ID+"\t"+strconv.Quote(name)+"\tshared-small\tready\tshared-1\tsales\tproduction\t1\t"),
 		"lines for other programs: %q", lines)
 	var shown struct {
 		ID, Name, Plan, Kind, Server string
@@ -63,7 +66,7 @@ func TestOperatorsLists(t *testing.T) {
 		Tasks                        []struct{ Task, Kind, State string } `json:"latest_tasks"`
 	}
 	o.Read(t, &shown, "instances", named.ID)
-	assert.True(t, shown.Name == "orders" && shown.Server == "shared-1" && len(shown.Bindings) == 1 &&
+	assert.True(t, shown.Name == name && shown.Server == "shared-1" && len(shown.Bindings) == 1 &&
 		shown.Bindings[0].Account == c.Username && len(shown.Tasks) == 2 && shown.Tasks[0].Kind == "bind",
 		"the instance: %+v", shown)
 	text := o.Run(t, 0, "instances", named.ID).Stdout
@@ -103,6 +106,10 @@ func TestOperatorsLists(t *testing.T) {
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.ID)
 	testdrive.ExpectLine(t, strings.ToLower(o.Run(t, 0, "servers", "shared-1").Stdout), "version:", p.Server.Flavour)
 
+	for _, list := range []string{"backups", "retained", "quotas", "audit", "doctor"} {
+		o.Run(t, 0, list)
+		o.Run(t, 0, list, "--json")
+	}
 	dedicated.Remove(t)
 	var deleted struct {
 		Instance string `json:"instance_id"`

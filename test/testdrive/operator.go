@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mysql-broker/visible"
 )
 
 // Operator runs commands in the environment of serve, without the platform's password. No output may contain a secret.
@@ -33,7 +35,9 @@ func withoutPlatform(env map[string]string) map[string]string {
 // Run runs a command, expects this exit status, and returns the output.
 func (o Operator) Run(t *testing.T, status int, args ...string) Output {
 	out := Run(t, o.Env, args...).Expect(t, status)
-	o.Seen.Check(t, "mysql-broker "+strings.Join(args, " "), out.Stdout+out.Stderr)
+	text := out.Stdout + out.Stderr
+	o.Seen.Check(t, "mysql-broker "+strings.Join(args, " "), text)
+	assert.Equal(t, visible.Text(text), text, "%v printed what terminals obey", args)
 	return out
 }
 

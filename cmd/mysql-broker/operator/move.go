@@ -112,7 +112,7 @@ func (c *console) moveToAny(ctx context.Context, servers *shared.Servers, id str
 		if t.State != store.Succeeded {
 			return "", fmt.Errorf("%s failed: %s", task.Token(t.ID), t.Description)
 		}
-		return fmt.Sprintf("%s is on %s.", id, target), nil
+		return fmt.Sprintf("%s is on %s.", printable(id), target), nil
 	}
 	return "", refusal
 }

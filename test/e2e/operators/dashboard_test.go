@@ -21,7 +21,7 @@ import (
 // Values that would do harm in a page that does not escape them.
 const (
 	evilID    = "a/b <script>alert(1)</script>'\"&%2F"
-	evilName  = "<img src=x onerror=alert(2)>"
+	evilName  = "<img src=x onerror=alert(2)>\x1b\u202e"
 	evilTable = "<script>alert('x-y')</script>"
 )
 
@@ -116,7 +116,7 @@ func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 	testdrive.Exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
 	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
 	d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large", "Ready",
-		"&lt;img src=x onerror=alert(2)&gt;", "org / space", "&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID,
+		`&lt;img src=x onerror=alert(2)&gt;\u001b\u202e`, "org / space", "&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID,
 		"app-of-binding", c.Username, "admin", "1 GiB", "of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>",
 		"read-only", "Provision", "Bind", map[string]string{"mysql": "MySQL", "mariadb": "MariaDB"}[i.Server.Flavour]).
 		Lacks(t, "<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:")
@@ -147,7 +147,7 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	i, deleted := d.Provisioned(t, "shared-small", fields), d.Provisioned(t, "shared-small", fields)
 	other := d.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
 	deleted.Delete(t)
-	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space", evilName,
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space", `<img src=x onerror=alert(2)>\u001b\u202e`,
 		`cf create-service OFFERING shared-small NAME -c '{"undelete":"`+deleted.ID+`"}'`).Lacks(t, "<img src=x")
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Lacks(t, deleted.ID)

@@ -25,7 +25,7 @@ func (c *Copier) Options(ctx context.Context, run *task.Run, point string,
 	sentence func(done, total uint64) string) transfer.Options {
 	var mu sync.Mutex // of what workers report
 	progress := c.ReportProgress(ctx, run, point, sentence)
-	return transfer.Options{Alive: run.Alive,
+	return transfer.Options{Alive: run.Alive, MaxDefinitions: c.memory.Definitions(),
 		Progress: func(done, total uint64) {
 			mu.Lock()
 			defer mu.Unlock()

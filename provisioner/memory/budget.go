@@ -46,6 +46,15 @@ func (b *Budget) Copies() int {
 	return int(b.ofCopies / b.ofCopy)
 }
 
+// Definitions is how many bytes of definitions a copy may have in memory besides; 0 for any number. A backup encodes
+// them: then, each is there about five times.
+func (b *Budget) Definitions() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.ofRows / 16
+}
+
 // TryBegin gives a copy its share, until End, if there is one.
 func (b *Budget) TryBegin() bool { return b == nil || b.copies.TryAcquire(b.ofCopy) }
 

@@ -48,6 +48,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(idleBytes + 90<<20) // 30 MiB for one copy, 60 MiB for rows
 	require.True(t, b.TryBegin() && !b.TryBegin(), "there is memory for one copy")
+	assert.True(t, b.Definitions() == 60<<20/16 && (*Budget)(nil).Definitions() == 0, "definitions")
 	waited := 0
 	reserve := func(ctx context.Context, bytes int64) (func(), error) {
 		return b.Reserve(ctx, bytes, func() error { waited++; return nil })

@@ -26,7 +26,7 @@ func Dump(ctx context.Context, from Source, o Options, output func() Output) (Sc
 		return Schema{}, err
 	}
 	defer taken.close()
-	programs, err := readPrograms(ctx, from)
+	programs, err := readPrograms(ctx, from, o, &taken.defined)
 	if err != nil {
 		return Schema{}, err
 	}

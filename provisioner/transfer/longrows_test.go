@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,5 +38,28 @@ func TestMemoryForLongRows(t *testing.T) {
 		refusal, ok := errors.AsType[*transfer.RefusedError](err)
 		assert.True(t, ok && strings.Contains(refusal.Sentence, "Table huge has a row of 3 MiB"),
 			"too little memory: %v", err)
+	})
+}
+
+// A copy and a dump refuse a database whose definitions need more memory than they may have.
+func TestMemoryForDefinitions(t *testing.T) {
+	eachServer(t, func(t *testing.T, f *fixture) {
+		o := transfer.Options{MaxDefinitions: 100 << 10}
+		columns := make([]string, 60)
+		for n := range columns {
+			columns[n] = fmt.Sprintf("c%d INT COMMENT '%s'", n, strings.Repeat("x", 1000))
+		}
+		f.exec(f.source, "CREATE TABLE t ("+strings.Join(columns, ", ")+")")
+		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+		for kind, rest := range map[string]string{"TABLE": " LIKE t",
+			"PROCEDURE": "() SELECT '" + strings.Repeat("x", 60<<10) + "'"} {
+			f.exec(f.source, "CREATE "+kind+" another"+rest)
+			_, dumping := transfer.Dump(t.Context(), f.from, o, func() transfer.Output { return &output{to: &memory{}} })
+			for _, err := range []error{dumping, transfer.Copy(t.Context(), f.from, f.to, o)} {
+				refusal, ok := errors.AsType[*transfer.RefusedError](err)
+				assert.True(t, ok && strings.HasPrefix(refusal.Sentence, "The definitions of the tables,"), "%s: %v", kind, err)
+			}
+			f.exec(f.source, "DROP "+kind+" another")
+		}
 	})
 }

@@ -138,7 +138,7 @@ func names(ctx context.Context, conn *sql.Conn, query string) (list []program, e
 }
 
 // readPrograms reads all programs of the source. SHOW CREATE executes none of them.
-func readPrograms(ctx context.Context, from Source) (all programSet, err error) {
+func readPrograms(ctx context.Context, from Source, o Options, size *defined) (all programSet, err error) {
 	conn, err := open(ctx, from.Programs, readSession)
 	if err != nil {
 		return all, ofSource(err)
@@ -169,6 +169,9 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			}
 			if err := from.ask(ctx, list[n].String(), func() error { return list[n].read(ctx, conn) }); err != nil {
 				return all, unreadable(list[n], err)
+			}
+			if err := size.add(len(list[n].Text), o); err != nil {
+				return all, err
 			}
 			if err := list[n].compareStrings(ctx, conn); err != nil {
 				return all, sourceFailure(err)

@@ -17,6 +17,7 @@ type snapshot struct {
 	views      []string
 	version    string // of the server
 	identities identities
+	defined    defined
 }
 
 // readSession are the settings of the connections that read. The server must not convert character sets, which would
@@ -66,13 +67,13 @@ func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err 
 		return s, ofSource(err)
 	}
 	defer discard(locks) // that ends the lock
-	if err := s.fill(ctx, locks, from); err != nil || o.Locked == nil {
+	if err := s.fill(ctx, locks, from, o); err != nil || o.Locked == nil {
 		return s, err
 	}
 	return s, ofSource(o.Locked(ctx))
 }
 
-func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error {
+func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source, o Options) error {
 	before, _, err := listTables(ctx, locks)
 	if err != nil {
 		return sourceFailure(err)
@@ -112,6 +113,9 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 		}
 		if err := t.mendTexts(ctx, s.identities.conn); err != nil {
 			return sourceFailure(err)
+		}
+		if err := s.defined.add(len(t.Create), o); err != nil {
+			return err
 		}
 	}
 	if err := s.identify(ctx, justNow); err != nil {

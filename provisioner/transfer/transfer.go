@@ -88,6 +88,22 @@ type Options struct {
 	// Reserve waits until the process has the memory for long rows, or returns memory.ErrTooLarge. nil stands for a
 	// process that has enough.
 	Reserve func(ctx context.Context, bytes int64) (release func(), err error)
+	// MaxDefinitions limits the bytes of the definitions, all of which are in memory; 0 for no limit.
+	MaxDefinitions int64
+}
+
+// defined is how many bytes of definitions are in memory.
+type defined int64
+
+// add counts a definition, and refuses more than may be in memory.
+func (d *defined) add(bytes int, o Options) error {
+	*d += defined(bytes)
+	if o.MaxDefinitions == 0 || int64(*d) <= o.MaxDefinitions {
+		return nil
+	}
+	return refusedBySettings(nil, "The definitions of the tables, views, routines, triggers and events have more than "+
+		"%d MiB, which is more than the broker has the memory to copy. Ask your operator to give the broker more memory.",
+		o.MaxDefinitions>>20)
 }
 
 // complete sets the defaults.
@@ -233,7 +249,7 @@ func Copy(ctx context.Context, from Source, to Target, o Options) error {
 		return err
 	}
 	defer taken.close()
-	programs, err := readPrograms(ctx, from)
+	programs, err := readPrograms(ctx, from, o, &taken.defined)
 	if err != nil {
 		return err
 	}

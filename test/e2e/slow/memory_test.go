@@ -3,6 +3,7 @@ package slow
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ import (
 )
 
 // TestMemory runs a broker in a control group with the memory that manifest.yml and deploy/kubernetes ask for: it takes
-// three backups at the same time, and clones an instance with long rows. The kernel kills nothing, and the broker
+// three backups at the same time, clones an instance with long rows, and refuses one with long programs. The kernel kills nothing, and the broker
 // answers health checks within the time that the manifest allows.
 func TestMemory(t *testing.T) {
 	t.Parallel()
@@ -56,6 +57,12 @@ func TestMemory(t *testing.T) {
 		}
 		long := fill(20, 15e6)
 		all := []testdrive.Instance{fill(145, 1<<20), fill(145, 1<<20), fill(145, 1<<20)}
+		programs := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		_, c := programs.Bound(t, body{"parameters": body{"role": "admin"}})
+		db := c.Open(t)
+		for n := range 3 {
+			testdrive.Exec(t, db, fmt.Sprintf("CREATE PROCEDURE p%d() SELECT '%s'", n, strings.Repeat("x", 3e6)))
+		}
 		failed := watchHealth(t, p)
 		var operations []string
 		for _, i := range all {
@@ -65,6 +72,7 @@ func TestMemory(t *testing.T) {
 			i.Await(t, operations[n])
 		}
 		long.Await(t, long.BackUp(t).Operation(t))
+		programs.AwaitFailure(t, programs.BackUp(t).Operation(t), "The definitions of the tables, views, routines")
 		for _, from := range []string{"clone_from", "restore_from"} {
 			made := p.OwnInstance(t, "shared-small")
 			made.Await(t, made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,

@@ -18,7 +18,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// The SQL of bootstrap may drop what the broker has put into the database, and the database itself.
+// The SQL of bootstrap may drop what the broker has put into the database, and the database itself. It may not have the
+// broker take large rows into its memory.
 func TestBootstrapThatDrops(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, bootstrapThatDrops)
@@ -58,6 +59,10 @@ func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 	_, failed := create(failing + "SELECT * FROM missing")
 	assert.Equal(t, store.Failed, failed.State)
 	assert.Contains(t, failed.Description, "(SELECT) failed", "what the user reads")
+
+	_, talking := create("CREATE TABLE t (a LONGBLOB); INSERT INTO t VALUES (REPEAT('x', 3 << 20)); SELECT a FROM t; " +
+		"SELECT a, a FROM t")
+	assert.Contains(t, talking.Description, "Statement 4 of the parameter bootstrap (SELECT) returns more than 4 MiB")
 
 	id, made := create(prepared("DROP DATABASE `', DATABASE(), '`"))
 	require.Equal(t, store.Succeeded, made.State, made.Description)

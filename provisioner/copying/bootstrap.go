@@ -21,8 +21,11 @@ import (
 // bootstrapTimeout bounds the statements of the parameter bootstrap, all together.
 const bootstrapTimeout = 10 * time.Minute
 
+// bootstrapResponse limits the response to each of these statements.
+const bootstrapResponse = 4 << 20
+
 // bootstrap runs the script of the request. It may sleep, so that it has neither a turn nor a worker meanwhile.
-func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Target) error {
+func (f Filling) bootstrap(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
 	if err := run.Report(ctx, "Running the SQL of the parameter bootstrap"); err != nil {
 		return err
 	}
@@ -33,7 +36,10 @@ func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Targe
 			return err
 		}
 		defer free()
-		err = bootstrap(ctx, run, to, f.Parameters.Bootstrap)
+		limit := &mysqladmin.ResponseLimit{Bytes: bootstrapResponse}
+		err = f.asOwner(ctx, run, owner, limit, func(ctx context.Context, to transfer.Target) error {
+			return bootstrap(ctx, run, to, f.Parameters.Bootstrap, limit)
+		})
 		// Else a cleanup would take what the script has made for data of somebody else. Its own error says more.
 		marking := f.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			return s.Databases.MarkAgain(ctx, f.Instance.Database)
@@ -44,7 +50,8 @@ func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Targe
 
 // bootstrap runs the statements of a script one after the other, on one connection. An error of the server tells which
 // statement failed and the number of the error, but not its text, which can quote values.
-func bootstrap(ctx context.Context, run *task.Run, to transfer.Target, text string) error {
+func bootstrap(ctx context.Context, run *task.Run, to transfer.Target, text string,
+	limit *mysqladmin.ResponseLimit) error {
 	limited, cancel := context.WithTimeout(ctx, bootstrapTimeout)
 	defer cancel()
 	conn, err := to.DB.Conn(limited)
@@ -74,6 +81,10 @@ func bootstrap(ctx context.Context, run *task.Run, to transfer.Target, text stri
 		if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok {
 			return engine.Fail(run.Task, engine.BootstrapFailed, fmt.Errorf("bootstrap: error %d (%s)", refusal.Number,
 				refusal.SQLState[:]), n+1, beginning(statement), refusal.Number)
+		}
+		if err != nil && limit.Exceeded() {
+			return engine.Fail(run.Task, engine.BootstrapTalks, errors.New("the response is too long"), n+1,
+				beginning(statement), bootstrapResponse>>20)
 		}
 		if limited.Err() != nil && ctx.Err() == nil {
 			return engine.Fail(run.Task, engine.BootstrapLong, err, bootstrapTimeout)

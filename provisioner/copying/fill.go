@@ -132,7 +132,7 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 			}
 		}
 		if f.Parameters.Bootstrap != "" {
-			if err := f.bootstrap(ctx, run, to); err != nil {
+			if err := f.bootstrap(ctx, run, owner); err != nil {
 				return err
 			}
 		}
@@ -143,8 +143,15 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 // AsOwner runs fn with connections of the owner. fn's context ends if the server hangs.
 func (f Filling) AsOwner(ctx context.Context, run *task.Run, owner mysqladmin.Account,
 	fn func(context.Context, transfer.Target) error) error {
+	return f.asOwner(ctx, run, owner, nil, fn)
+}
+
+// asOwner is AsOwner with limited responses, unless limit is nil.
+func (f Filling) asOwner(ctx context.Context, run *task.Run, owner mysqladmin.Account, limit *mysqladmin.ResponseLimit,
+	fn func(context.Context, transfer.Target) error) error {
 	err := f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {
-		db, err := admin.OpenDatabase(owner.Database, &mysqladmin.Login{User: owner.Name, Password: owner.Password})
+		db, err := admin.OpenDatabase(owner.Database, &mysqladmin.Login{User: owner.Name, Password: owner.Password,
+			Limit: limit})
 		if err != nil {
 			return err
 		}

@@ -57,6 +57,7 @@ const (
 	DatabaseUsed // a new one holds data
 	RetainedLost
 	BootstrapFailed // says which statement, how it begins, and the number of the error
+	BootstrapTalks  // says which statement, how it begins, and how many MiB are read
 	BootstrapLong   // says how long
 )
 
@@ -160,6 +161,9 @@ var failures = map[Failure]struct {
 	BootstrapFailed: {next: giveUp,
 		sentence: "Statement %d of the parameter bootstrap%s failed with MySQL's error %d. Delete the service instance, " +
 			"mend the SQL, and create it again."},
+	BootstrapTalks: {next: giveUp,
+		sentence: "Statement %d of the parameter bootstrap%s returns more than %d MiB, which nobody reads. Delete the " +
+			"service instance, take the statement out, and create it again."},
 	BootstrapLong: {next: giveUp,
 		sentence: "The parameter bootstrap took longer than %v. Delete the service instance, shorten the SQL, and " +
 			"create it again."},

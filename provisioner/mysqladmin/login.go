@@ -6,7 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -58,7 +60,52 @@ func ExecIf(ctx context.Context, cfg Config, statement string, check func() erro
 }
 
 // Login is an account and its password.
-type Login struct{ User, Password string }
+type Login struct {
+	User, Password string
+	Limit          *ResponseLimit // nil for none
+}
+
+// ResponseLimit limits the bytes of the response to a statement: the driver has a whole row in memory, also of a result
+// that nobody reads.
+type ResponseLimit struct {
+	Bytes    int64
+	exceeded atomic.Bool
+}
+
+// Exceeded reports whether a response was longer. The connection has ended then.
+func (l *ResponseLimit) Exceeded() bool { return l.exceeded.Load() }
+
+func (l *ResponseLimit) dial(through Dialer) Dialer {
+	if through == nil {
+		through = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := through(ctx, network, address)
+		return &limitedConn{Conn: conn, limit: l, left: l.Bytes}, err
+	}
+}
+
+// limitedConn ends with an error after a limit of bytes was read since the last write.
+type limitedConn struct {
+	net.Conn
+	limit *ResponseLimit
+	left  int64
+}
+
+func (c *limitedConn) Write(p []byte) (int, error) {
+	c.left = c.limit.Bytes
+	return c.Conn.Write(p)
+}
+
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		c.limit.exceeded.Store(true)
+		return 0, errors.New("the response is too long")
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
 
 // OpenDatabase prepares connections, outside of the broker's pools, whose default database is the given one: as an
 // account that the broker made, or as the broker itself (nil). Their sessions have the server's limits on waits, and
@@ -72,6 +119,9 @@ func (s *Server) OpenDatabase(database string, as *Login) (*sql.DB, error) {
 	cfg.DBName, cfg.MaxAllowedPacket = database, 1<<30-1
 	if as != nil {
 		cfg.User, cfg.Passwd = as.User, as.Password
+		if as.Limit != nil {
+			cfg.DialFunc = as.Limit.dial(cfg.DialFunc)
+		}
 	}
 	if s.nodes != nil {
 		return sql.OpenDB(&primaryConnector{server: s, cfg: cfg}), nil

@@ -2,11 +2,12 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // serveNames answers pods what addresses Services have: SERVICE.NAMESPACE.svc.cluster.local. Pods try the shorter names
@@ -34,48 +35,28 @@ func (n *Node) serveNames(context.Context) error {
 	return nil
 }
 
-// Parts of a message, https://www.rfc-editor.org/rfc/rfc1035#section-4.1.
-const (
-	headerSize = 12
-	typeA      = 1
-	response   = 1<<15 | 1<<10 | 1<<7 // that is authoritative, and of a server that recurses
-	noName     = 3
-)
-
 // answer is the response to a query with one question; nil if it is none.
 func (n *Node) answer(query []byte) []byte {
-	if len(query) < headerSize || binary.BigEndian.Uint16(query[4:]) != 1 {
+	var m dnsmessage.Message
+	if m.Unpack(query) != nil || len(m.Questions) != 1 {
 		return nil
 	}
-	var labels []string
-	at := headerSize
-	for at < len(query) && query[at] != 0 {
-		end := at + 1 + int(query[at])
-		if end >= len(query) {
-			return nil
-		}
-		labels = append(labels, string(query[at+1:end]))
-		at = end
+	q := m.Questions[0]
+	m.Response, m.Authoritative, m.RecursionAvailable = true, true, true
+	m.Additionals = nil // such as EDNS
+	address := n.serviceAddress(strings.Split(strings.TrimSuffix(q.Name.String(), "."), "."))
+	switch {
+	case address == nil:
+		m.RCode = dnsmessage.RCodeNameError
+	case q.Type == dnsmessage.TypeA:
+		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 5},
+			Body: &dnsmessage.AResource{A: [4]byte(address)}}}
 	}
-	end := at + 5
-	if end > len(query) {
+	answer, err := m.Pack()
+	if err != nil {
 		return nil
 	}
-	address := n.serviceAddress(labels)
-	flags, answers := uint16(response), uint16(0)
-	if address == nil {
-		flags |= noName
-	}
-	message := append([]byte{}, query[:end]...)
-	if address != nil && binary.BigEndian.Uint16(query[at+1:]) == typeA {
-		answers = 1
-		message = append(message, 0xc0, headerSize, 0, typeA, 0, 1, 0, 0, 0, 5, 0, 4) // the name again; five seconds
-		message = append(message, address...)
-	}
-	binary.BigEndian.PutUint16(message[2:], flags)
-	binary.BigEndian.PutUint16(message[6:], answers)
-	binary.BigEndian.PutUint32(message[8:], 0) // no other records, such as EDNS
-	return message
+	return answer
 }
 
 // serviceAddress is that of the Service with this name; nil if there is none.

@@ -25,7 +25,7 @@ const (
 type state struct {
 	Phase   phase  `json:"phase"`
 	Flavour string `json:"flavour"`
-	Version string `json:"version,omitempty"` // that the data is of; see Config.versionOf
+	Version string `json:"version"` // that the data is of
 	Image   string `json:"image"`
 	Class   string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 

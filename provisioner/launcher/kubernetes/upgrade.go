@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,15 +50,6 @@ func (c Config) versions() (all []launcher.Version) {
 	return all
 }
 
-// versionOf returns the version of a server's data. Brokers of before the field Version recorded the image alone.
-func (c Config) versionOf(st state) string {
-	i := slices.IndexFunc(c.Images, func(i Image) bool { return i.Name == st.Image })
-	if st.Version != "" || i < 0 {
-		return st.Version
-	}
-	return c.Images[i].Version
-}
-
 // Upgrade implements launcher.Upgrader.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	report, works func(progress string)) (_ launcher.Endpoint, err error) {
@@ -73,7 +63,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	u := upgrader{l.run, s, works}
-	of, to := launcher.Version{Flavour: s.state.Flavour, Version: l.cfg.versionOf(s.state)},
+	of, to := launcher.Version{Flavour: s.state.Flavour, Version: s.state.Version},
 		launcher.Version{Flavour: image.Flavour, Version: image.Version}
 	switch order := launcher.CompareVersions(to.Version, of.Version); {
 	case of.Flavour != to.Flavour || order < 0:
@@ -98,7 +88,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 		}
 		if err := u.beginWork(ctx, s, true, func(s *server) {
-			s.state.Phase, s.state.Version = phaseUpgrading, of.Version
+			s.state.Phase = phaseUpgrading
 			s.state.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
 		}); err != nil {
 			return launcher.Endpoint{}, err

@@ -64,6 +64,25 @@ func renumber(b mysqld.Binary, version, dir string) error {
 	return WriteProgram(filepath.Join(dir, "bin", filepath.Base(b.Path)), program)
 }
 
+// Altered makes an installation like that of a program in which another one, or that one, is a script. bin/real is the
+// program of real.
+func Altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Binary {
+	dir, err := os.MkdirTemp("", "altered") // containers pass through as another user
+	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tree := filepath.Join(dir, "tree")
+	require.NoError(t, LinkTree(b, tree))
+	if real.Path == b.Path {
+		err = os.Symlink(b.Path, filepath.Join(tree, "bin", filepath.Base(b.Path)))
+	} else { // containers do not see where it is
+		err = os.Link(real.Path, filepath.Join(tree, "bin", "real"))
+	}
+	require.NoError(t, err)
+	require.NoError(t, WriteProgram(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script)))
+	b.BaseDir = tree
+	return b
+}
+
 // WriteProgram writes a program or script that can be executed at once: a child that another test forks meanwhile would
 // still have it open for writing.
 func WriteProgram(path string, program []byte) error {

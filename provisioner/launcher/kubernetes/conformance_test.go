@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 					supervised.cfg.Options, supervised.cfg.RenewInterval = options, 100*time.Millisecond
 					return supervised.open(t)
 				},
-				Fill:     p.fill,
+				Fill:     func(t *testing.T) { p.limit(t, "requests.memory", "300Mi", "256Mi") }, // what is there uses it up
 				Readable: p.readable,
 			}
 		})
@@ -93,9 +93,6 @@ func (p *place) open(t *testing.T) launcher.Launcher {
 	t.Cleanup(l.Close)
 	return l
 }
-
-// fill gives the namespace a quota that what is there uses up.
-func (p *place) fill(t *testing.T) { p.limit(t, "requests.memory", "300Mi", "256Mi") }
 
 // limit gives the namespace a quota, and returns once that counts what is in use.
 func (p *place) limit(t *testing.T, resource, hard, used string) {

@@ -16,10 +16,8 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/launchertest"
 	"mysql-broker/test/limits"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -181,21 +179,6 @@ func TestNodeLost(t *testing.T) {
 	})
 }
 
-// Official images have no data directory ready: the pod makes it.
-func TestOfficialImage(t *testing.T) {
-	t.Parallel()
-	shared.Start(t)
-	for _, b := range servers.Chosen(t, cluster.Binaries()) {
-		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.OfficialImage(b)})
-			l, spec := p.open(t), newSpec()
-			e := launch(t, l, spec)
-			visit(t, spec, e)
-		})
-	}
-}
-
 // A running server gets more memory in place: the pod stays, and no session ends. The next pod has that memory too.
 func TestResizeInPlace(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
@@ -252,18 +235,6 @@ func TestProcessorLimitWithoutRoom(t *testing.T) {
 	awaitSentence(t, "the resize back", "Restarting mysqld with its new size", resizing(l, spec))
 	p.awaitNext(t, spec, before)
 	assert.Equal(t, has, p.limitsOf(t, spec)["mysqld"])
-}
-
-// A server that fits on no node waits, and users read why. After some time the launcher gives up for lack of room.
-func TestNoNode(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		spec := newSpec()
-		spec.MemoryMB = 40 << 10 // the node has 32
-		awaitSentence(t, "a launch", "Waiting for a node with enough memory", launching(p.open(t), spec))
-		_, _, err := finish(t, launching(p.hasty().open(t), spec))
-		assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
-	})
 }
 
 // If a quota refuses the volume, the launch fails at once for lack of room.

@@ -19,11 +19,13 @@ import (
 )
 
 // The objects contain what the plan says about nodes, volume, labels and sizes. A server with a node of its own keeps
-// all others away. With another plan the server moves, and keeps its volume.
+// all others away. With another plan the server moves, and keeps its volume. Users read why a server waits for a node.
 func TestPlacement(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
-		l, spec := p.open(t), newSpec()
+		l, spec, large := p.open(t), newSpec(), newSpec()
+		large.MemoryMB = 40 << 10 // the node has 32
+		awaitSentence(t, "a launch", "Waiting for a node with enough memory", launching(l, large))
 		spec.MilliCPU = 500
 		spec.Placement = &plan.Placement{OwnNode: true, StorageClass: "local",
 			Tolerations: []plan.Toleration{{Key: "example.com/mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"}},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,13 +41,13 @@ func TestUpgrade(t *testing.T) {
 			lose = "DELETE FROM mysql.global_priv WHERE user = 'tenant'; DELETE FROM mysql.event WHERE name = 'e';"
 		}
 		good, bad, forgetful := add("later", later),
-			add("broken", altered(t, present, renumbered, program, "echo it is broken >&2\nexit 1\n")),
-			add("forgetful", altered(t, present, renumbered, program,
+			add("broken", servers.Altered(t, present, renumbered, program, "echo it is broken >&2\nexit 1\n")),
+			add("forgetful", servers.Altered(t, present, renumbered, program,
 				`echo "`+lose+`" | tr ';' '\n' | sed '/./s/$/;/' >/tmp/lose.sql
 exec `+cluster.AddedDir+`/bin/real "$@" --init-file=/tmp/lose.sql
 `))
 		// The first attempt to put data back fails.
-		image.Name = add("stumbling", altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
+		image.Name = add("stumbling", servers.Altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
 	touch /before/stumbled
 	exit 137
 fi
@@ -99,11 +98,12 @@ exec /bin/sync "$@"
 		succeeds("revert without an image", revert)
 		awaitNoCopy(t, p)
 
-		unbound := p.behind(t, withoutVolume(t))
-		l = open(unbound, good)
+		p.restate(t, spec, map[string]any{"storage_class": "none"})
+		l = open(p, good)
 		awaitSentence(t, "an upgrade", "Preparing the volumes", upgrade)
-		l = open(unbound.hasty(), good)
+		l = open(p.hasty(), good)
 		fails("a copy without a volume", "laim") // a scheduler names it, or else the launcher does
+		p.restate(t, spec, map[string]any{"storage_class": nil})
 		spec.MemoryMB *= 2
 		succeeds("resize after that", resizing(l, spec))
 		awaitNoCopy(t, p)
@@ -128,7 +128,7 @@ exec /bin/sync "$@"
 			_, err := paused.Upgrade(t.Context(), spec, ignore, ignore)
 			require.False(t, err == nil || !reverted && !isNotYet(err), "upgrade by a broker that was paused: %v", err)
 		}
-		assert.Empty(t, workOf(t, p, spec), "a broker that was paused orders a pod for")
+		assert.NotContains(t, p.pictureOf(t, spec), `"mysql-broker/work"`, "a broker that was paused orders a pod for it")
 		fails("the broken version", "it is broken")
 		paused = open(p.behind(t, pausedBefore(recordsReady, func() {
 			succeeds("revert while another broker is paused", revert)
@@ -166,19 +166,6 @@ func isNotYet(err error) bool {
 	return ok && e.Action == launcher.Wait
 }
 
-// withoutVolume makes claims for copies of a class that has no volumes.
-func withoutVolume(t *testing.T) meet {
-	return func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "-before") {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			body = bytes.Replace(body, []byte(`"spec":{`), []byte(`"spec":{"storageClassName":"none",`), 1)
-			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		}
-		pass(w, r)
-	}
-}
-
 // pausedBefore calls meanwhile before the first request that the function is true for.
 func pausedBefore(is func(r *http.Request, body []byte) bool, meanwhile func()) meet {
 	var once sync.Once
@@ -198,42 +185,11 @@ func recordsReady(r *http.Request, body []byte) bool {
 		[]byte(`"add","path":"/metadata/annotations/mysql-broker~1state","value":"{\"phase\":\"ready\"`))
 }
 
-// workOf is what the next pod of a server would do, "" to run it.
-func workOf(t *testing.T, p *place, spec launcher.Spec) string {
-	var set struct {
-		Spec struct {
-			Template struct {
-				Metadata struct{ Annotations map[string]string }
-			}
-		}
-	}
-	p.Do(t, http.MethodGet, "/apis/apps/v1/namespaces/"+p.Name+"/statefulsets/"+objectName(spec), nil, &set)
-	return set.Spec.Template.Metadata.Annotations["mysql-broker/work"]
-}
-
 // awaitNoCopy returns once the claim for a copy is removed.
 func awaitNoCopy(t *testing.T, p *place) {
 	testdrive.Eventually(t, "the end of the copy", func() bool {
 		return !slices.ContainsFunc(p.claims(t), func(name string) bool { return strings.HasSuffix(name, "-before") })
 	})
-}
-
-// altered makes an installation like that of a program in which another one is a script. bin/real is the program of real.
-func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Binary {
-	dir, err := os.MkdirTemp("", "altered")
-	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tree := filepath.Join(dir, "tree")
-	require.NoError(t, servers.LinkTree(b, tree))
-	if real.Path == b.Path {
-		err = os.Symlink(b.Path, filepath.Join(tree, "bin", filepath.Base(b.Path)))
-	} else { // containers do not see where it is
-		err = os.Link(real.Path, filepath.Join(tree, "bin", "real"))
-	}
-	require.NoError(t, err)
-	require.NoError(t, servers.WriteProgram(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script)))
-	b.BaseDir = tree
-	return b
 }
 
 func expectVersion(t *testing.T, conn *sql.Conn, version string) {

@@ -3,10 +3,8 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,7 +39,8 @@ func TestKubernetesUpgrade(t *testing.T) {
 		p.Kill(t)
 		upgrade := body{"service_id": i.ServiceID, "plan_id": i.PlanID, "maintenance_info": body{"version": next.Version}}
 
-		env["LAUNCHER_IMAGES"] = offered + addImage(t, "broken", present, next.Version, brokenProgram(t, present))
+		broken := servers.Altered(t, present, next, filepath.Base(present.Path), "echo it is broken >&2\nexit 1\n")
+		env["LAUNCHER_IMAGES"] = offered + addImage(t, "broken", present, next.Version, broken)
 		m := newMortals(t, testdrive.NewFaults(t, env), testdrive.OpenTasks(t, env), func() testdrive.Platform {
 			return testdrive.StartPlatform(t, private, env)
 		})
@@ -72,19 +71,6 @@ func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b
 	name, err := onKubernetes.Node.AddImage(t.Context(), prefix, kubernetes.ImageName(like), b)
 	require.NoError(t, err)
 	return fmt.Sprintf(",%s-%s=%s", like.Flavour, version, name)
-}
-
-// brokenProgram makes an installation whose mysqld does not start.
-func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
-	dir, err := os.MkdirTemp("", "broken") // the node's containers pass through as another user
-	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tree := filepath.Join(dir, "tree")
-	require.NoError(t, servers.LinkTree(b, tree))
-	script := "#!/bin/sh\necho it is broken >&2\nexit 1\n"
-	require.NoError(t, servers.WriteProgram(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script)))
-	b.BaseDir = tree
-	return b
 }
 
 // mortals is a broker that dies at the points of the launcher, at each one once, and the brokers that take its place.

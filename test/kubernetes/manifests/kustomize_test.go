@@ -41,7 +41,6 @@ type built struct {
 // build runs kustomize on a folder of deploy/kubernetes, and decodes what comes out with the types of Kubernetes: a field
 // that they do not know, or one of another type, is an error. The components are uncommented.
 func build(t *testing.T, folder string, components ...string) built {
-	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "deploy/kubernetes")
 	for _, own := range []string{"base", "example", "servicemonitor", "https", "launcher", "dedicated"} { // and no folder that an operator made
@@ -65,7 +64,6 @@ var toCopy = regexp.MustCompile(`(?m)^(?:cp|cd) .*$`)
 
 // copyExample makes the folder mycluster by the commands that the README gives to operators.
 func copyExample(t *testing.T, top string) {
-	t.Helper()
 	text, err := os.ReadFile("../../../deploy/kubernetes/README.md")
 	require.NoError(t, err)
 	copying := exec.Command("sh", "-ec", strings.Join(toCopy.FindAllString(string(text), -1), "\n"))
@@ -75,7 +73,6 @@ func copyExample(t *testing.T, top string) {
 }
 
 func uncomment(t *testing.T, path string, components []string) {
-	t.Helper()
 	if len(components) == 0 {
 		return
 	}
@@ -125,7 +122,6 @@ func (b *built) of(t *testing.T, kind string) any {
 }
 
 func once[T any](t *testing.T, at **T) *T {
-	t.Helper()
 	require.Nil(t, *at, "there are two")
 	*at = new(T)
 	return *at

@@ -69,7 +69,6 @@ func TestHTTPS(t *testing.T) {
 }
 
 func (b built) expectScheme(t *testing.T, want corev1.URIScheme) {
-	t.Helper()
 	broker := b.broker(t)
 	for _, p := range []*corev1.Probe{broker.StartupProbe, broker.LivenessProbe, broker.ReadinessProbe} {
 		assert.True(t, p.HTTPGet.Scheme == want, "the broker is asked by %q instead of %q", p.HTTPGet.Scheme, want)
@@ -77,7 +76,6 @@ func (b built) expectScheme(t *testing.T, want corev1.URIScheme) {
 }
 
 func (b built) broker(t *testing.T) corev1.Container {
-	t.Helper()
 	containers := b.deployment.Spec.Template.Spec.Containers
 	require.Len(t, containers, 1)
 	return containers[0]
@@ -107,7 +105,6 @@ func (b built) expectSound(t *testing.T) {
 // expectRestricted holds the pod against the strictest standard, by the code that enforces it.
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/
 func (b built) expectRestricted(t *testing.T) {
-	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
 	require.NoError(t, err)
 	pod := b.deployment.Spec.Template
@@ -118,7 +115,6 @@ func (b built) expectRestricted(t *testing.T) {
 }
 
 func (b built) expectSelected(t *testing.T) {
-	t.Helper()
 	pod := b.deployment.Spec.Template
 	selectors := map[string]*metav1.LabelSelector{
 		"deployment":            b.deployment.Spec.Selector,
@@ -137,7 +133,6 @@ func (b built) expectSelected(t *testing.T) {
 }
 
 func (b built) expectPorts(t *testing.T) {
-	t.Helper()
 	isPort := func(name string) bool {
 		return slices.ContainsFunc(b.broker(t).Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
 	}
@@ -156,7 +151,6 @@ func (b built) expectPorts(t *testing.T) {
 // expectProbes keeps outages of what all replicas depend on from restarting them, and from taking them all out of the
 // service: /readyz tells of those.
 func (b built) expectProbes(t *testing.T) {
-	t.Helper()
 	broker := b.broker(t)
 	for name, p := range map[string]*corev1.Probe{"startup": broker.StartupProbe, "liveness": broker.LivenessProbe,
 		"readiness": broker.ReadinessProbe} {

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 					supervised.cfg.Options, supervised.cfg.RenewInterval = options, 100*time.Millisecond
 					return supervised.open(t)
 				},
-				Fill:     func(t *testing.T) { p.limit(t, "requests.memory", "300Mi", "256Mi") }, // what is there uses it up
+				Fill:     p.fill,
 				Readable: p.readable,
 			}
 		})
@@ -73,15 +73,18 @@ func newPlace(t *testing.T, image kubernetes.Image) *place {
 	return p
 }
 
-// newObjects makes a place without a node.
+// newObjects makes a place without a node. Its servers can be upgraded to the later version.
 func newObjects(t *testing.T) *place {
 	objects.StartAPI(t)
-	return placeIn(t, &objects, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "11.8", Name: "test/mariadb"})
+	return placeIn(t, &objects, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "11.8", Name: "test/mariadb"},
+		kubernetes.Image{Flavour: mysqld.MariaDB, Version: laterVersion, Name: "test/later"})
 }
 
-func placeIn(t *testing.T, c *cluster.Shared, image kubernetes.Image) *place {
+const laterVersion = "12.0"
+
+func placeIn(t *testing.T, c *cluster.Shared, images ...kubernetes.Image) *place {
 	p := &place{Namespace: c.NewNamespace(t), log: &logged.Text{}}
-	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image}, User: 999,
+	p.cfg = kubernetes.Config{Namespace: p.Name, Images: images, User: 999,
 		Credentials: api.Credentials{URL: c.URL, CA: c.CA, Token: p.Token},
 		Options:     launcher.Options{Logger: slog.New(slog.NewTextHandler(p.log, nil))}}
 	return p
@@ -94,17 +97,17 @@ func (p *place) open(t *testing.T) launcher.Launcher {
 	return l
 }
 
-// limit gives the namespace a quota, and returns once that counts what is in use.
-func (p *place) limit(t *testing.T, resource, hard, used string) {
+// fill gives the namespace a quota that one server uses up, and returns once that counts it.
+func (p *place) fill(t *testing.T) {
 	p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
 		"metadata": map[string]string{"name": "full"},
-		"spec":     map[string]any{"hard": map[string]string{resource: hard}}}, nil)
+		"spec":     map[string]any{"hard": map[string]string{"requests.memory": "300Mi"}}}, nil)
 	testdrive.Eventually(t, "the quota", func() bool {
 		var quota struct {
 			Status struct{ Used map[string]string }
 		}
 		p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
-		return quota.Status.Used[resource] == used
+		return quota.Status.Used["requests.memory"] == "256Mi"
 	})
 }
 

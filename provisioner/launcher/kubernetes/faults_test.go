@@ -144,13 +144,6 @@ func TestFaults(t *testing.T) {
 // first one does then changes nothing.
 func TestPausedBroker(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		type order func(launcher.Launcher, launcher.Spec) call
-		changing := func(change func(*launcher.Spec)) order {
-			return func(l launcher.Launcher, spec launcher.Spec) call {
-				change(&spec)
-				return resizing(l, spec)
-			}
-		}
 		for _, test := range []struct {
 			name   string
 			before order // nil: there is no server
@@ -158,7 +151,7 @@ func TestPausedBroker(t *testing.T) {
 			after  []order
 		}{
 			{"resize", launching, changing(func(s *launcher.Spec) { s.MemoryMB, s.StorageMB = 1024, 2048 }), []order{resizing}},
-			{"resize with a restart", launching, changing(func(s *launcher.Spec) { s.BinaryLogs = true }), []order{resizing}},
+			{"resize with a restart", launching, restarting, []order{resizing}},
 			{"suspend", launching, suspending, []order{suspending, launching}},
 			{"launch what is suspended", suspending, launching, []order{launching, suspending}},
 			{"launch", nil, launching, []order{launching, suspending}},
@@ -192,8 +185,7 @@ func TestPausedBroker(t *testing.T) {
 
 // pauseAt has a broker call something, and pauses it before a request that changes something: the one with that number,
 // of those that differ from the one before. It returns that request, or "" if there is none.
-func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec, order func(launcher.Launcher, launcher.Spec) call,
-	meanwhile func()) string {
+func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec, order order, meanwhile func()) string {
 	var last, want string
 	paused, resumed := make(chan struct{}), make(chan struct{})
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {

@@ -43,6 +43,26 @@ func upgrading(l launcher.Launcher, spec launcher.Spec) call {
 	}
 }
 
+// order makes a call for a server.
+type order func(launcher.Launcher, launcher.Spec) call
+
+func toLater(l launcher.Launcher, spec launcher.Spec) call {
+	spec.Version = laterVersion
+	return upgrading(l, spec)
+}
+
+func changing(change func(*launcher.Spec)) order {
+	return func(l launcher.Launcher, spec launcher.Spec) call {
+		change(&spec)
+		return resizing(l, spec)
+	}
+}
+
+var (
+	enlarging  = changing(func(s *launcher.Spec) { s.MemoryMB *= 2 })
+	restarting = changing(func(s *launcher.Spec) { s.BinaryLogs = true })
+)
+
 func suspending(l launcher.Launcher, spec launcher.Spec) call {
 	return func(ctx context.Context) (launcher.Endpoint, error) {
 		return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
@@ -152,17 +172,13 @@ func TestNodeLost(t *testing.T) {
 				"gracePeriodSeconds": 1}, nil)
 		}
 		const stops, lost = "Waiting until mysqld has stopped", "Waiting for the server's machine, which does not respond"
-		larger := spec
-		larger.MemoryMB = 512
-		launchAgain := launching(l, spec)
-		resize := resizing(l, larger)
+		launchAgain, resize := launching(l, spec), enlarging(l, spec)
 
 		lose()
 		assert.True(t, l.Starting(spec.ID), "a server whose pod is being replaced does not count as starting")
 		awaitSentence(t, "a launch", stops, launchAgain)
 		awaitSentence(t, "a resize", stops, resize)
-		p.merge(t, pod+"/status", map[string]any{"status": map[string]any{"conditions": []any{
-			map[string]string{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}}}})
+		p.report(t, spec, condition("DisruptionTarget", "True", "DeletionByTaintManager", 0))
 		awaitSentence(t, "a launch", lost, launchAgain)
 		awaitSentence(t, "a resize", lost, resize)
 		assert.False(t, l.Starting(spec.ID), "a server whose node is lost counts as starting")
@@ -200,50 +216,34 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
-// A running pod cannot lose its limit of processor time, so a plan without one starts another pod.
-func TestProcessorLimitEnds(t *testing.T) {
+// A running pod cannot lose its limit of processor time, so a plan without one starts another pod. If the node has no room
+// for a limit that a plan adds, the pod of the former plan has none again.
+func TestProcessorLimit(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
-	l, spec := p.open(t), newSpec()
-	spec.MilliCPU = 500
-	p.ready(t, l, spec)
-	has := map[string]string{"memory": "256Mi", "cpu": "500m"}
-	p.runs(t, spec, map[string]any{"name": "mysqld", "resources": map[string]any{"requests": has, "limits": has}})
-	before := uid(t, p, spec)
-	spec.MilliCPU = 0
-	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
-	p.awaitNext(t, spec, before)
-}
+	l, limited := p.open(t), newSpec()
+	runs := func(spec launcher.Spec, has map[string]string) (pod string) {
+		p.runs(t, spec, map[string]any{"name": "mysqld", "resources": map[string]any{"requests": has, "limits": has}})
+		return uid(t, p, spec)
+	}
+	limited.MilliCPU = 500
+	p.ready(t, l, limited)
+	before := runs(limited, map[string]string{"memory": "256Mi", "cpu": "500m"})
+	limited.MilliCPU = 0
+	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, limited))
+	p.awaitNext(t, limited, before)
 
-// If the node has no room for a limit of processor time that a plan adds, the pod of the former plan has none again.
-func TestProcessorLimitWithoutRoom(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	has := map[string]string{"memory": "256Mi"}
-	p.runs(t, spec, map[string]any{"name": "mysqld", "resources": map[string]any{"requests": has, "limits": has}})
-	before := uid(t, p, spec)
-	larger := spec
-	larger.MilliCPU = 500
-	awaitSentence(t, "a resize", "Changing the server's memory", resizing(l, larger))
-	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{"conditions": []any{
-		map[string]string{"type": "PodScheduled", "status": "True"},
-		map[string]string{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}}}})
-	_, _, err := finish(t, resizing(l, larger))
+	spec, has := p.readyServer(t, l), map[string]string{"memory": "256Mi"}
+	before = runs(spec, has)
+	limited = spec
+	limited.MilliCPU = 500
+	awaitSentence(t, "a resize", "Changing the server's memory", resizing(l, limited))
+	p.report(t, spec, condition("PodScheduled", "True", "", 0), condition("PodResizePending", "True", "Infeasible", 0))
+	_, _, err := finish(t, resizing(l, limited))
 	require.ErrorIs(t, err, launcher.ErrNoRoom)
 	awaitSentence(t, "the resize back", "Restarting mysqld with its new size", resizing(l, spec))
 	p.awaitNext(t, spec, before)
 	assert.Equal(t, has, p.limitsOf(t, spec)["mysqld"])
-}
-
-// If a quota refuses the volume, the launch fails at once for lack of room.
-func TestNoVolume(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	p.limit(t, "requests.storage", "512Mi", "0")
-	_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
-	assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
 }
 
 // A broker that was paused while another one destroyed the server leaves no objects behind.

@@ -51,13 +51,19 @@ func (p *place) remove(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 // readyServer returns a server that the launcher believes to have been ready, with a pod that no node runs.
 func (p *place) readyServer(t *testing.T, l launcher.Launcher) launcher.Spec {
 	spec := newSpec()
+	spec.Version = "11.8"
 	p.ready(t, l, spec)
 	return spec
 }
 
-func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+// begun has a server launched until it has a pod that no node runs.
+func (p *place) begun(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
-	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	p.awaitNext(t, spec, "")
+}
+
+func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+	p.begun(t, l, spec)
 	p.restate(t, spec, map[string]any{"phase": "ready", "host": objectName(spec) + "." + p.Name + ".svc", "port": 3306,
 		"admin_host": "127.0.0.1", "admin_port": 1})
 }
@@ -94,8 +100,22 @@ func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]
 		maps.Copy(c, map[string]any{"image": "x", "imageID": "x", "ready": true, "restartCount": 0, "containerID": "test://1",
 			"state": map[string]any{"running": map[string]any{"startedAt": ago(0)}}})
 	}
-	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{"phase": "Running",
-		"conditions": []any{map[string]string{"type": "PodScheduled", "status": "True"}}, "containerStatuses": containers}})
+	p.status(t, spec, map[string]any{"phase": "Running", "containerStatuses": containers,
+		"conditions": []any{condition("PodScheduled", "True", "", 0)}})
+}
+
+// status changes the status of the pod of a server, as its node does.
+func (p *place) status(t *testing.T, spec launcher.Spec, change map[string]any) {
+	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": change})
+}
+
+// report has the status of the pod of a server contain these conditions alone.
+func (p *place) report(t *testing.T, spec launcher.Spec, conditions ...map[string]string) {
+	p.status(t, spec, map[string]any{"conditions": conditions})
+}
+
+func condition(kind, status, reason string, since time.Duration) map[string]string {
+	return map[string]string{"type": kind, "status": status, "reason": reason, "lastTransitionTime": ago(since)}
 }
 
 // A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns. The
@@ -286,14 +306,12 @@ func TestResizeBesideSidecar(t *testing.T) {
 			"requests": map[string]string{"memory": memory, "cpu": "100m"}, "limits": map[string]string{"memory": memory, "cpu": "200m"}}}
 	}
 	p.runs(t, spec, map[string]any{"name": "sidecar"}, has("256Mi"))
-	larger := spec
-	larger.MemoryMB = 512
-	_, err := l.Resize(t.Context(), larger, func(string) {})
+	_, err := enlarging(l, spec)(t.Context())
 	says(t, err, launcher.Wait, "Changing the server's memory")
 	assert.Equal(t, map[string]map[string]string{"sidecar": nil, "mysqld": {"memory": "512Mi", "cpu": "200m"}},
 		p.limitsOf(t, spec))
 	p.runs(t, spec, map[string]any{"name": "sidecar"}, has("512Mi"))
-	_, err = l.Resize(t.Context(), larger, func(string) {})
+	_, err = enlarging(l, spec)(t.Context())
 	assert.ErrorContains(t, err, "connection refused", "what follows the change of the memory is a login")
 }
 
@@ -335,13 +353,13 @@ func TestStatefulSetDeleted(t *testing.T) {
 	spec := p.readyServer(t, l)
 	p.Do(t, http.MethodDelete, p.kindsOf(spec)["set"], nil, nil)
 	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
-	spec.MemoryMB *= 2
-	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
+	awaitSentence(t, "a resize", "Restarting mysqld with its new size", enlarging(l, spec))
 	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 }
 
-// A Secret whose labels somebody has removed or changed is still the server's.
-func TestLabelsRemoved(t *testing.T) {
+// A Secret whose labels somebody has removed or changed is still the server's. What says whether the server was kept may
+// have been removed: then it counts as kept.
+func TestMetadataRemoved(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
 	l := p.open(t)
@@ -359,6 +377,10 @@ func TestLabelsRemoved(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{spec.ID}, all, name)
 	}
+	require.NoError(t, l.Keep(t.Context(), spec.ID))
+	p.annotate(t, spec, map[string]any{"mysql-broker/state": nil, "mysql-broker/kept": nil})
+	assert.ErrorContains(t, l.DestroyUnused(t.Context(), spec.ID), "has no state that can be read")
+	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
 	p.remove(t, l, spec)
 }
 
@@ -374,19 +396,6 @@ func TestCopyOfSecret(t *testing.T) {
 	assert.ErrorContains(t, err, "is not the broker's")
 	assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "is not the broker's")
 	p.Do(t, http.MethodGet, p.secretOf(spec), nil, nil)
-}
-
-// What says whether a server was kept may have been removed: then it counts as kept.
-func TestAnnotationsRemoved(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	require.NoError(t, l.Keep(t.Context(), spec.ID))
-	p.annotate(t, spec, map[string]any{"mysql-broker/state": nil, "mysql-broker/kept": nil})
-	assert.ErrorContains(t, l.DestroyUnused(t.Context(), spec.ID), "has no state that can be read")
-	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
-	p.remove(t, l, spec)
 }
 
 // Frequent writes by others do not block a change of the Secret. If nobody may change it, the error says so.

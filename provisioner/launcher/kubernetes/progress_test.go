@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/testdrive"
@@ -61,22 +59,15 @@ func TestClocks(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
 			spec := newSpec()
+			spec.Version = "11.8"
 			spec.Placement = &plan.Placement{StorageClass: cluster.PendingClass}
 			p.ready(t, p.open(t), spec)
-			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 			ahead := p.ahead(t, by)
 			patient, hasty := ahead.open(t), ahead.hasty().open(t)
-			status := func(of launcher.Spec, status map[string]any) {
-				p.merge(t, p.Path("pods/"+podName(of)+"/status"), map[string]any{"status": status})
-			}
-			condition := func(kind, value string, since time.Duration) map[string]any {
-				return map[string]any{"conditions": []any{map[string]string{"type": kind, "status": value,
-					"lastTransitionTime": ago(since)}}}
-			}
-			waits := func(sentence, ends string, order func(launcher.Launcher) call) {
-				awaitSentence(t, "a call", sentence, order(patient))
+			waits := func(sentence, ends string, of launcher.Spec, order order) {
+				awaitSentence(t, "a call", sentence, order(patient, of))
 				testdrive.Eventually(t, "a broker that gives up at once", func() bool {
-					_, err := order(hasty)(t.Context())
+					_, err := order(hasty, of)(t.Context())
 					e, _ := errors.AsType[*launcher.Error](err)
 					if e != nil && e.Sentence == "Waiting for the server's pod" { // the cluster has just reported on it
 						return false
@@ -88,45 +79,35 @@ func TestClocks(t *testing.T) {
 			}
 
 			fresh := newSpec()
-			launches := func(l launcher.Launcher) call { return launching(l, fresh) }
-			awaitSentence(t, "a launch", "Waiting for a node", launches(patient))
-			testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, fresh) != "" })
+			p.begun(t, patient, fresh)
 			p.initContainers(t, fresh, initContainer{"prepare", "waiting"})
-			waits("Fetching the image", "did not come up in time: prepare: ErrImagePull", launches)
-			status(fresh, condition("PodScheduled", "False", 0))
-			waits("Waiting for a node", "no node for the pod", launches)
+			waits("Fetching the image", "did not come up in time: prepare: ErrImagePull", fresh, launching)
+			p.report(t, fresh, condition("PodScheduled", "False", "", 0))
+			waits("Waiting for a node", "no node for the pod", fresh, launching)
 			p.hold(t, p.Path("pods/"+podName(fresh)), "test.example.com/ends")
 			p.Do(t, http.MethodDelete, p.Path("pods/"+podName(fresh)), nil, nil)
-			awaitSentence(t, "a launch", "Waiting until mysqld has stopped", launches(patient))
+			awaitSentence(t, "a launch", "Waiting until mysqld has stopped", launching(patient, fresh))
 			assert.True(t, patient.Starting(fresh.ID), "a server whose pod is ending has not lost its node")
 			p.hold(t, p.Path("pods/"+podName(fresh)))
 
 			p.runs(t, spec, map[string]any{"name": "mysqld"})
-			larger := spec
-			larger.MemoryMB *= 2
-			resizes := func(l launcher.Launcher) call { return resizing(l, larger) }
-			awaitSentence(t, "a resize", "Changing the server's memory", resizes(patient))
-			status(spec, condition("PodResizePending", "True", 0))
-			waits("Waiting until the server's node has room", "its node has no room", resizes)
+			awaitSentence(t, "a resize", "Changing the server's memory", enlarging(patient, spec))
+			p.report(t, spec, condition("PodResizePending", "True", "", 0))
+			waits("Waiting until the server's node has room", "its node has no room", spec, enlarging)
 
-			larger = spec
-			larger.StorageMB *= 2
-			waits("Enlarging the server's disk", "and is to have 2048 MiB", resizes)
-			claim := func(since time.Duration) {
-				p.merge(t, p.kindsOf(spec)["claim"]+"/status", map[string]any{
-					"status": condition("FileSystemResizePending", "True", since)})
+			spec.StorageMB *= 2
+			waits("Enlarging the server's disk", "and is to have 2048 MiB", spec, resizing)
+			grows := func(since time.Duration, sentence string) {
+				p.merge(t, p.kindsOf(spec)["claim"]+"/status", map[string]any{"status": map[string]any{
+					"conditions": []any{condition("FileSystemResizePending", "True", "", since)}}})
+				awaitSentence(t, "a resize", sentence, resizing(patient, spec))
 			}
-			claim(time.Minute)
-			awaitSentence(t, "a resize", "Enlarging the server's disk", resizes(patient))
-			claim(3 * time.Minute)
-			awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizes(patient))
+			grows(time.Minute, "Enlarging the server's disk")
+			grows(3*time.Minute, "Restarting mysqld with its new size")
 
-			later := larger
-			later.Version = "12.0"
-			upgrades := func(l launcher.Launcher) call { return upgrading(l, later) }
-			awaitSentence(t, "an upgrade", "Preparing the volumes", upgrades(patient))
-			status(spec, condition("PodScheduled", "False", 0))
-			waits("Preparing the volumes", "no node for the pod", upgrades)
+			awaitSentence(t, "an upgrade", "Preparing the volumes", toLater(patient, spec))
+			p.report(t, spec, condition("PodScheduled", "False", "", 0))
+			waits("Preparing the volumes", "no node for the pod", spec, toLater)
 		})
 	}
 }
@@ -201,8 +182,7 @@ func TestTroubles(t *testing.T) {
 
 func testTroubles(t *testing.T, by time.Duration) {
 	p, spec := newObjects(t), newSpec()
-	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
-	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	p.begun(t, p.open(t), spec)
 	asks := p
 	if by != 0 {
 		asks = p.ahead(t, by)
@@ -210,9 +190,6 @@ func testTroubles(t *testing.T, by time.Duration) {
 	watches := asks.cuttingWatches(t)
 	watches.cfg.Supervise, watches.cfg.WatchPause = true, 100*time.Millisecond
 	watching, asking := watches.open(t).(launcher.Observer), asks.open(t).(launcher.Observer)
-	set := func(to map[string]any) {
-		p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to})
-	}
 	sees := func(want launcher.Trouble) {
 		for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
 			testdrive.Eventually(t, "a server that is "+string(want)+", "+what, func() bool {
@@ -221,12 +198,13 @@ func testTroubles(t *testing.T, by time.Duration) {
 			})
 		}
 	}
-	condition := func(kind, status, reason string) map[string]string {
-		return map[string]string{"type": kind, "status": status, "reason": reason, "lastTransitionTime": ago(0)}
+	set := func(state, last map[string]any, conditions ...map[string]string) {
+		p.status(t, spec, map[string]any{"conditions": append([]map[string]string{}, conditions...),
+			"containerStatuses": []any{map[string]any{"name": "mysqld", "image": "x", "imageID": "x", "ready": false,
+				"restartCount": 1, "state": state, "lastState": last}}})
 	}
-	state := func(state, last map[string]any) map[string]any {
-		return map[string]any{"conditions": []any{}, "containerStatuses": []any{map[string]any{"name": "mysqld",
-			"image": "x", "imageID": "x", "ready": false, "restartCount": 1, "state": state, "lastState": last}}}
+	waiting := func(reason string) map[string]any {
+		return map[string]any{"waiting": map[string]string{"reason": reason}}
 	}
 	now := ago(0)
 	killed := func(since time.Duration) map[string]any {
@@ -235,33 +213,28 @@ func testTroubles(t *testing.T, by time.Duration) {
 	running := map[string]any{"running": map[string]any{"startedAt": now}}
 
 	sees("")
-	set(map[string]any{"conditions": []any{condition("Ready", "False", ""), condition("ContainersReady", "True", "")}})
+	p.report(t, spec, condition("Ready", "False", "", 0), condition("ContainersReady", "True", "", 0))
 	sees(launcher.NodeLost)
-	set(map[string]any{"conditions": []any{condition("PodScheduled", "False", "Unschedulable")}})
+	p.report(t, spec, condition("PodScheduled", "False", "Unschedulable", 0))
 	sees(launcher.NoNode)
-	set(map[string]any{"conditions": []any{condition("DisruptionTarget", "True", "TerminationByKubelet")}})
+	p.report(t, spec, condition("DisruptionTarget", "True", "TerminationByKubelet", 0))
 	sees(launcher.Evicted)
-	set(state(running, killed(59*time.Minute)))
+	set(running, killed(59*time.Minute))
 	sees(launcher.OutOfMemory)
-	set(state(running, killed(61*time.Minute)))
+	set(running, killed(61*time.Minute))
 	sees("")
 	full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
-	set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{
-		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}}))
+	set(waiting("CrashLoopBackOff"), map[string]any{
+		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}})
 	sees(launcher.VolumeFull)
-	set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{}))
+	set(waiting("CrashLoopBackOff"), map[string]any{})
 	sees(launcher.Crashing)
-	set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
+	set(waiting("ImagePullBackOff"), map[string]any{})
 	sees(launcher.NoImage)
 	assert.Regexp(t, "a server is in trouble.*"+spec.ID, p.log.String())
-	starting := state(running, map[string]any{})
-	late := condition("Ready", "False", "ContainersNotReady")
-	starting["conditions"] = []any{late}
-	late["lastTransitionTime"] = ago(11 * time.Minute)
-	set(starting)
+	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 11*time.Minute))
 	sees(launcher.NotReady)
-	late["lastTransitionTime"] = ago(9 * time.Minute)
-	set(starting)
+	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 9*time.Minute))
 	sees("")
 	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
 	require.NoError(t, asking.Destroy(t.Context(), spec.ID))

@@ -17,7 +17,6 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/testdrive"
 )
 
@@ -39,26 +38,18 @@ func TestFilesRemoved(t *testing.T) {
 		name, sentence string
 		change         map[string]any
 		suspended      bool
-		call           func(launcher.Launcher, launcher.Spec) call
+		call           order
 	}{
-		{"resize", "Restarting mysqld with its new size", nil, false,
-			func(l launcher.Launcher, spec launcher.Spec) call {
-				spec.BinaryLogs = true
-				return resizing(l, spec)
-			}},
+		{"resize", "Restarting mysqld with its new size", nil, false, restarting},
 		{"launch", "Attaching the volume", map[string]any{"ca.pem": nil, "server-key.pem": ""}, false, launching},
 		{"launch of a suspended server", "Waiting for a node", nil, true, launching},
-		{"upgrade", "Stopping the server", nil, false, func(l launcher.Launcher, spec launcher.Spec) call {
-			spec.Version = "12.0"
-			return upgrading(l, spec)
-		}},
+		{"upgrade", "Stopping the server", nil, false, toLater},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
-			spec := p.readyServer(t, p.open(t))
-			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 			l := p.open(t)
+			spec := p.readyServer(t, l)
 			all := namesOf(p.filesOf(t, spec))
 			if test.suspended {
 				do(t, suspending(l, spec))

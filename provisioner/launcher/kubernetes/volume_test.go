@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/testdrive"
 )
 
@@ -40,25 +38,16 @@ func TestVolumeIsGone(t *testing.T) {
 func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
-	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-	oldest := *p
-	oldest.cfg.Images = p.cfg.Images[:1]
 	l := p.open(t)
-	spec := p.readyServer(t, oldest.open(t))
+	spec := p.readyServer(t, l)
 	paths := p.kindsOf(spec)
 	p.hold(t, paths["claim"], "test.example.com/held")
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
 	before := uid(t, p, spec)
-	restarts := spec
-	restarts.BinaryLogs = true
-	_, err := l.Resize(t.Context(), restarts, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-	err = l.Suspend(t.Context(), spec.ID)
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-	later := spec
-	later.Version = "12.0"
-	_, err = upgrading(l, later)(t.Context())
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	for _, call := range []order{restarting, suspending, toLater} {
+		_, err := call(l, spec)(t.Context())
+		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	}
 	assert.Equal(t, before, uid(t, p, spec), "the pod")
 	p.hold(t, paths["claim"])
 	p.remove(t, l, spec)
@@ -86,8 +75,7 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 			return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
 				!bytes.Contains(body, []byte(`\"pod\":`))
 		}, func() { deleted(t, p, spec) })).open(t)
-		spec.BinaryLogs = true
-		_, err := l.Resize(t.Context(), spec, func(string) {})
+		_, err := restarting(l, spec)(t.Context())
 		stays(t, p, spec, before, err)
 	})
 	t.Run("end of an upgrade", func(t *testing.T) {
@@ -115,11 +103,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 			l := p.open(t)
 			spec := p.readyServer(t, l)
 			if during == "an upgrade" {
-				later := *p
-				later.cfg.Images = append(later.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-				to := spec
-				to.Version = "12.0"
-				_, err := upgrading(later.open(t), to)(t.Context())
+				_, err := toLater(l, spec)(t.Context())
 				says(t, err, launcher.Wait, "Stopping the server")
 			}
 			claim := p.kindsOf(spec)["claim"]

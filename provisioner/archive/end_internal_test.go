@@ -116,9 +116,8 @@ func TestOtherNotes(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(context.Context, *Archiver) error{
 		"a round without it": func(ctx context.Context, a *Archiver) error {
-			if err := a.recordOthers(ctx); err != nil || len(a.ends.all) != 1 {
-				t.Errorf("in the round that archives it: %d ends, %v", len(a.ends.all), err)
-			}
+			assert.NoError(t, a.recordOthers(ctx))
+			assert.Len(t, a.ends.all, 1, "in the round that archives it")
 			return a.recordOthers(ctx)
 		},
 		"the broker stops": func(_ context.Context, a *Archiver) error { return a.recordLast() },
@@ -129,9 +128,9 @@ func TestOtherNotes(t *testing.T) {
 			require.NoError(t, a.recordEnd(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1))
 		}
 		assert.NoError(t, end(t.Context(), a), name)
-		if recorded, err := v.RecordedEnd(t.Context(), l); err != nil || !recorded.Until.Equal(minute(1.5)) || len(a.ends.all) != 0 {
-			t.Errorf("%s: recorded is %v, %v, and %d ends are left", name, recorded.Until, err, len(a.ends.all))
-		}
+		recorded, err := v.RecordedEnd(t.Context(), l)
+		assert.True(t, err == nil && recorded.Until.Equal(minute(1.5)), "%s: recorded is %v, %v", name, recorded.Until, err)
+		assert.Empty(t, a.ends.all, name)
 	}
 }
 

@@ -83,13 +83,7 @@ func TestUnsupported(t *testing.T) {
 		refused, _ := errors.AsType[*transfer.RefusedError](unsupported(err))
 		assert.True(t, refused != nil && strings.Contains(refused.Sentence, want), "%v instead of %q", refused, want)
 	}
-	err := unsupported(&mysql.MySQLError{Number: 1205})
-	assert.True(t, mysqlError(err), "a lock is not waited for: %v", err)
-}
-
-func mysqlError(err error) bool {
-	_, yes := err.(*mysql.MySQLError)
-	return yes
+	assert.IsType(t, &mysql.MySQLError{}, unsupported(&mysql.MySQLError{Number: 1205}), "a lock is not waited for")
 }
 
 // hanging is an object store that does not answer.

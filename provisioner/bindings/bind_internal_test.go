@@ -2,7 +2,6 @@ package bindings
 
 import (
 	"cmp"
-	"strings"
 	"testing"
 	"time"
 
@@ -94,9 +93,7 @@ func TestRolesOfOtherSpaces(t *testing.T) {
 			SpaceGUID: test.space, Predecessor: test.predecessor,
 			Parameters: plan.BindingParameters{Role: test.role, RoleNamed: test.named}})
 		if test.want == "" {
-			if err == nil || !strings.Contains(err.Error(), `"role" must be at most `+string(cmp.Or(test.most, plan.ReadOnly))) {
-				t.Errorf("%s: %v", what, err)
-			}
+			assert.ErrorContains(t, err, `"role" must be at most `+string(cmp.Or(test.most, plan.ReadOnly)), what)
 		} else if err != nil || got.Parameters.Role != test.want {
 			t.Errorf("%s: %s, %v", what, got.Parameters.Role, err)
 		}

@@ -39,9 +39,8 @@ func TestStoreAndDelete(t *testing.T) {
 	hub := imitation.Start(t)
 	c := client(t, hub, nil)
 	reader := credhub.Application(uuid.NewString())
-	if got := c.Name("u_1"); got != name || credhub.PathOf(got) != c.Path() {
-		t.Fatalf("the name is %s, under %s", got, credhub.PathOf(got))
-	}
+	require.Equal(t, name, c.Name("u_1"))
+	require.Equal(t, c.Path(), credhub.PathOf(name))
 	for range 2 {
 		require.NoError(t, c.Store(t.Context(), name, secret, reader))
 	}
@@ -112,14 +111,12 @@ func TestTokens(t *testing.T) {
 	c := client(t, hub, nil)
 	store := func() error { return c.Store(t.Context(), name, secret, credhub.UAAClient("reader")) }
 	for range 3 {
-		if err := store(); err != nil || hub.Granted() != 1 {
-			t.Fatalf("%d tokens, %v", hub.Granted(), err)
-		}
+		require.NoError(t, store())
+		require.Equal(t, 1, hub.Granted(), "tokens")
 	}
 	hub.ExpireTokens(false)
-	if err := store(); err != nil || hub.Granted() != 2 {
-		t.Errorf("after a token has expired: %d tokens, %v", hub.Granted(), err)
-	}
+	assert.NoError(t, store())
+	assert.Equal(t, 2, hub.Granted(), "tokens after one has expired")
 	hub.ExpireTokens(true)
 	if err := store(); err != nil && store() != nil { // UAA tells of a revoked token only by refusing it
 		t.Errorf("after a token was revoked: %v", err)

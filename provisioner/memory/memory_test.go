@@ -56,9 +56,7 @@ func TestBudget(t *testing.T) {
 	_, err := reserve(t.Context(), 61<<20)
 	assert.ErrorIs(t, err, ErrTooLarge, "more than there is")
 	release, err := reserve(t.Context(), 40<<20)
-	if err != nil || waited != 0 {
-		t.Fatal(err, waited)
-	}
+	require.True(t, err == nil && waited == 0, "%v, waited %d times", err, waited)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	_, err = reserve(ended, 30<<20)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,7 +45,7 @@ func TestSchedule(t *testing.T) {
 					}
 					return nil
 				})
-				assert.True(t, slices.Equal(starts, tt.want), "runs started after %v, want %v", starts, tt.want)
+				assert.Equal(t, tt.want, starts, "when runs started")
 			})
 		})
 	}
@@ -88,9 +87,7 @@ func TestStatus(t *testing.T) {
 			for _, err := range outcomes {
 				status.Report(t.Context(), err)
 			}
-			if got := lines(&log); !slices.Equal(got, tt.want) {
-				t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
-			}
+			assert.Equal(t, tt.want, lines(&log))
 		})
 	}
 }
@@ -110,9 +107,7 @@ func TestServers(t *testing.T) {
 	want := []string{"WARN a look failed; retrying server=a error=refused",
 		"WARN a look failed; retrying server=b error=refused", "INFO a look works again server=a",
 		"WARN a look failed; retrying server=a error=refused"}
-	if got := lines(&log); !slices.Equal(got, want) {
-		t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(t, want, lines(&log))
 }
 
 // Work that is interrupted by the end of its context has not failed.

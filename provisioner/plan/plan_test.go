@@ -43,17 +43,14 @@ func TestTTL(t *testing.T) {
 		"90m": 90 * time.Minute, "1d12h": 36 * time.Hour, "3650d": 3650 * 24 * time.Hour, "0d8h": 8 * time.Hour,
 		"000000000000000000000000000001s": time.Second} {
 		got, err := ParseTTL(text)
-		if err != nil || time.Duration(got) != want {
-			t.Errorf("ParseTTL(%q) = %v, %v", text, time.Duration(got), err)
-		}
+		assert.True(t, err == nil && time.Duration(got) == want, "ParseTTL(%q) = %v, %v", text, time.Duration(got), err)
 		again, err := ParseTTL(got.String())
 		assert.True(t, err == nil && again == got, "%q is written as %q", text, got)
 	}
 	for _, text := range []string{"", "0", "0s", "0d0h", "-8h", "+8h", "1ns", "1ms", "8 h", " 8h", "8h ", "8", "h", "8H", "1.5h",
 		"1000000000h", "9223372036854775807s", "99999999999999999999s", "3651d", "3650d1s", "1w", "8h\n", "٨h",
 		"1000000d1000000d1000000d1000000d1000000d"} {
-		if got, err := ParseTTL(text); err == nil {
-			t.Errorf("ParseTTL(%q) = %v", text, time.Duration(got))
-		}
+		_, err := ParseTTL(text)
+		assert.Error(t, err, "%q", text)
 	}
 }

@@ -117,9 +117,8 @@ func TestWhereDataAre(t *testing.T) {
 		i := p.recorded["i"]
 		l, moved := p.moved(i)
 		assert.False(t, moved != test.moved || moved && l.at != elsewhere, "%s: moved: %t, to %+v", name, moved, l)
-		if _, found, sure := p.latest("i"); found && sure == test.unsure {
-			t.Errorf("%s: sure: %t", name, sure)
-		}
+		_, found, sure := p.latest("i")
+		assert.False(t, found && sure == test.unsure, "%s: sure: %t", name, sure)
 	}
 }
 
@@ -238,8 +237,8 @@ func TestUnfinishedProvision(t *testing.T) {
 		s := scene{databases: []string{db}, instances: []store.RecordedInstance{instance("i", db, before)}}
 		s.instances[0].State = store.Creating
 		s.places = placesOf(nil, map[store.Location]*found{here: {unfinished: unfinished}})
-		if items, r := s.plan(); len(items) > 0 || r.whole["i"] == unfinished {
-			t.Errorf("unfinished is %t: %q, whole: %t", unfinished, items, r.whole["i"])
-		}
+		items, r := s.plan()
+		assert.Empty(t, items)
+		assert.NotEqual(t, unfinished, r.whole["i"], "whole")
 	}
 }

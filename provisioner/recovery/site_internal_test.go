@@ -251,9 +251,8 @@ func TestBlocked(t *testing.T) {
 	} {
 		r := &recovery{}
 		add(r)
-		if why := r.plan.Items[0].Why; !r.plan.Blocked() || !strings.Contains(why, "--without") || !strings.Contains(why, "refused") {
-			t.Errorf("%s: blocked is %t: %s", name, r.plan.Blocked(), why)
-		}
+		assert.True(t, r.plan.Blocked(), name)
+		assert.Regexp(t, "refused.*--without|--without.*refused", r.plan.Items[0].Why, name)
 		assert.NoError(t, r.plan.Items[0].Do(t.Context()), name)
 	}
 	marked, unmarked := &recovery{gone: map[string]bool{}}, &recovery{gone: map[string]bool{}}

@@ -106,9 +106,8 @@ func TestServersAndDefaults(t *testing.T) {
 	_, err := s.Server("removed")
 	assert.True(t, err != nil && strings.Contains(err.Error(), `"removed" is not configured`),
 		"a server that was removed: %v", err)
-	if server := s.All()[0]; server.AnswerTime != DefaultAnswerTime || !slices.Equal(s.Names(), []string{"a", "b"}) {
-		t.Errorf("%v waits for %v", s.Names(), server.AnswerTime)
-	}
+	assert.Equal(t, []string{"a", "b"}, s.Names())
+	assert.Equal(t, DefaultAnswerTime, s.All()[0].AnswerTime)
 	_, err = Open([]Config{{Admin: mysqladmin.Config{Name: "x"}}}, nil)
 	assert.True(t, err != nil && strings.Contains(err.Error(), `"x"`), "a server without an address: %v", err)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +83,33 @@ func TestExpiredMeanwhile(t *testing.T) {
 	missed.Instance = i.Via(p)
 	testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)
 	testdrive.ExpectEmpty(t, missed.Instance.Deprovision(t, testdrive.Sync), http.StatusOK)
+}
+
+// While operations change instances, expired accounts are locked, even if another server does not answer.
+func TestExpiryBesideSilentServer(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	_, p := start(t, s, env, io.Discard)
+	silent, well := p.MakeOwn(t, "dedicated-small"), p.MakeOwn(t, "shared-small")
+	for range 6 { // with ten seconds for each
+		silent.Bound(t, nil)
+	}
+	_, c := well.Bound(t, nil)
+	records := testdrive.OpenTasks(t, env)
+	records.Exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at)
+		SELECT id, 'update', plan_id, now() + interval '1 h' FROM instance`)
+	signal := func(s syscall.Signal) { testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], s) }
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	records.Exec(t, "UPDATE binding SET expires_at = now()")
+	login := testdrive.Connect(t, c.Fields(t))
+	login.SetMaxIdleConns(0)
+	testdrive.Eventually(t, "the account is locked", func() bool { return login.PingContext(t.Context()) != nil })
+	signal(syscall.SIGCONT)
+	records.Exec(t, "UPDATE task SET state = 'succeeded', finished_at = now() WHERE kind = 'update'")
+	well.Remove(t)
+	silent.Remove(t)
 }
 
 // A broker starts while the API server of one launcher does not answer, and works with the servers of another one.

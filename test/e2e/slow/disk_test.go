@@ -1,4 +1,4 @@
-// Package slow tests the compiled broker where that takes minutes: disks get full, servers hang, and upgrades fail.
+// Package slow tests the compiled broker where that takes minutes: disks get full, and upgrades fail.
 package slow
 
 import (

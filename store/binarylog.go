@@ -188,8 +188,8 @@ func (s Logs) Stats(ctx context.Context, plans []string) (stats LogStats, err er
 	return stats, err
 }
 
-// Import records an archive that was found in the object store, unless it is recorded already. It grows if its
-// instance still has that server.
+// Import records an archive that was found in the object store, unless it is recorded already. It has ended: if
+// its server still runs, another one begins.
 func (s Logs) Import(ctx context.Context, l BinaryLog) (imported bool, err error) {
 	inserted, err := s.run(ctx, s.pool, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at,
 			file, position, began_at, until, bytes, ended_at, end_reason)

@@ -11,9 +11,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"mysql-broker/provisioner/backup/objectstore"
@@ -85,13 +83,10 @@ func (v Vault) clear(ctx context.Context, instanceID, id string) error {
 	return err
 }
 
-// names lists the objects whose names begin with a prefix. If last is given, it lists only those that are called so in
-// their folders: there may be millions of others.
-func (v Vault) names(ctx context.Context, prefix string, last ...string) (names []string, err error) {
+// names lists the objects whose names begin with a prefix.
+func (v Vault) names(ctx context.Context, prefix string) (names []string, err error) {
 	err = v.Objects.List(ctx, prefix, func(name string) error {
-		if last == nil || slices.Contains(last, path.Base(name)) {
-			names = append(names, name)
-		}
+		names = append(names, name)
 		return nil
 	})
 	return names, err

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 // write writes a backup whose rows the test gives, one statement a chunk.
 func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) Manifest {
-	w := &writing{vault: s.Vault, attempt: "first",
+	w := &writing{vault: s.Vault, attempt: "first", alive: alive,
 		manifest: Manifest{InstanceID: instanceID, ID: id, key: make([]byte, keyBytes)}}
 	rows := &worker{writing: w}
 	for n, text := range statements {
@@ -39,8 +39,10 @@ func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) 
 	return m
 }
 
+func alive() error { return nil }
+
 func (s shelf) check(t *testing.T, m Manifest) error {
-	return s.Check(t.Context(), m, transfer.Options{Alive: func() error { return nil }, Progress: func(_, _ uint64) {}})
+	return s.Check(t.Context(), m, transfer.Options{Alive: alive, Progress: func(_, _ uint64) {}})
 }
 
 // A large statement ends an object, and enough of them end a part.
@@ -158,9 +160,13 @@ func TestTwoWorkersWriteOneBackup(t *testing.T) {
 	assert.ErrorIs(t, err, lost, "a manifest")
 	_, err = w.put(t.Context(), "data", nil)
 	assert.ErrorIs(t, err, lost, "an object")
-	_, err = s.Manifest(t.Context(), "i", "b_2")
-	assert.ErrorIs(t, err, ErrNotFound, "the backup is there")
-	late := &writing{vault: s.Vault, attempt: "late",
+	ctx, lose := context.WithCancel(t.Context())
+	w.alive, w.vault.Objects = ctx.Err, paused{s.Objects, lose}
+	_, err = w.put(ctx, "data", nil)
+	assert.ErrorIs(t, err, context.Canceled, "an object, at which the worker was paused")
+	names, err := s.names(t.Context(), "i/b_2/")
+	assert.True(t, err == nil && len(names) == 0, "%q is there: %v", names, err)
+	late := &writing{vault: s.Vault, attempt: "late", alive: alive,
 		manifest: Manifest{InstanceID: "i", ID: "b_3", key: make([]byte, keyBytes)}}
 	require.NoError(t, late.writeSchema(t.Context(), transfer.Schema{}))
 	require.NoError(t, s.clear(t.Context(), "i", "b_3")) // by a worker that has the lease now
@@ -209,10 +215,32 @@ func TestRewrap(t *testing.T) {
 	}
 	_, errLog := s.Log(t.Context(), "i", "l_1")
 	assert.True(t, err == nil && errLog == nil, "without the old key: %v, %v", err, errLog)
+	listed := &listed{Store: s.Objects}
+	s.Objects = listed
+	_, err = s.Rewrap(t.Context())
+	assert.True(t, err == nil && listed.times == 1, "listed %d times: %v", listed.times, err)
 	s.Objects = unlisted{s.Objects}
 	_, err = s.Rewrap(t.Context())
 	require.Error(t, err)
 	assert.Equal(t, 1, strings.Count(err.Error(), "no list"), err)
+}
+
+// What a paused or killed broker has left is no backup, and is named.
+func TestUnfinished(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.write(t, "i", "b_1", "INSERT 1")
+	s.copy(t, "i/b_1/"+manifestName, "i/b_2/"+manifestName)
+	s.copy(t, "i/b_1/"+manifestName, "i/b_3/data-late")
+	s.copy(t, "i/b_1/"+manifestName, "i/l_1/log.1/4")
+	s.copy(t, "i/b_1/"+manifestName, "of/others/data")
+	openLog(t, s)
+	var seen []string
+	require.NoError(t, s.Each(t.Context(), func(name string, m Manifest, err error) error {
+		seen = append(seen, fmt.Sprint(name, " ", m.ID, " ", errors.Is(err, ErrUnfinished)))
+		return nil
+	}))
+	assert.Equal(t, []string{"i/b_1/manifest.json b_1 false", "i/b_3/ b_3 true"}, seen)
 }
 
 // Nothing is left of what is deleted while its key is encrypted again, whatever either has done before the other goes on.
@@ -333,10 +361,32 @@ func (c *called) Delete(ctx context.Context, name string) error {
 	return c.Store.Delete(ctx, name)
 }
 
+// listed is an object store that counts how often it is listed.
+type listed struct {
+	objectstore.Store
+	times int
+}
+
+func (l *listed) List(ctx context.Context, prefix string, fn func(string) error) error {
+	l.times++
+	return l.Store.List(ctx, prefix, fn)
+}
+
 // unlisted is an object store that cannot be listed.
 type unlisted struct{ objectstore.Store }
 
 func (unlisted) List(context.Context, string, func(string) error) error { return errors.New("no list") }
+
+// paused is an object store that writes an object, and then calls then.
+type paused struct {
+	objectstore.Store
+	then func()
+}
+
+func (p paused) Put(ctx context.Context, name string, data []byte) error {
+	defer p.then()
+	return p.Store.Put(ctx, name, data)
+}
 
 func TestFolder(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,11 @@ func (v Vault) log(ctx context.Context, name string) (l Log, e envelope, err err
 
 // EachLog calls fn with all logs in the object store, or with the error of one that cannot be read.
 func (v Vault) EachLog(ctx context.Context, fn func(object string, l Log, err error) error) error {
-	return eachDocument(ctx, v, logName, v.log, fn)
+	all, err := v.folders(ctx)
+	if err != nil {
+		return err
+	}
+	return eachDocument(ctx, all, logName, v.log, fn)
 }
 
 // segmentName names the segment that begins at a position. Within a file, names sort by offset.

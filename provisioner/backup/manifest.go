@@ -1,12 +1,15 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -134,31 +137,69 @@ func (v Vault) open(ctx context.Context, name string, into any) (e envelope, key
 	return e, key, nil
 }
 
-// Each calls fn with the manifests of all backups in the object store, or with the error of one that cannot be read.
+// Each calls fn with the manifests of all backups in the object store, or with the error of one that cannot be read. A
+// manifest alone is no backup: each has a schema. Last, it calls fn with the ids and folders of what has neither a
+// manifest nor a log, and ErrUnfinished: it is being written or deleted, or a broker that was killed or paused has left
+// it.
 func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err error) error) error {
-	return eachDocument(ctx, v, manifestName, v.manifest, fn)
-}
-
-func eachDocument[Document any](ctx context.Context, v Vault, last string,
-	read func(context.Context, string) (Document, envelope, error), fn func(string, Document, error) error) error {
-	return v.eachNamed(ctx, []string{last}, func(name string) error {
-		d, _, err := read(ctx, name)
-		if errors.Is(err, ErrNotFound) { // deleted meanwhile
-			return nil
-		}
-		return fn(name, d, err)
-	})
-}
-
-// eachNamed calls fn for the objects of these names in all folders.
-func (v Vault) eachNamed(ctx context.Context, last []string, fn func(name string) error) error {
-	names, err := v.names(ctx, "", last...)
-	for _, name := range names {
-		if err == nil {
-			err = fn(name)
+	all, err := v.folders(ctx)
+	if err == nil {
+		err = eachDocument(ctx, all, manifestName, v.manifest, fn)
+	}
+	for _, in := range all {
+		if err == nil && in.document == "" {
+			err = fn(in.folder, Manifest{ID: path.Base(in.folder)}, ErrUnfinished)
 		}
 	}
 	return err
+}
+
+// ErrUnfinished says that objects have neither a manifest nor a log.
+var ErrUnfinished = errors.New("there is no manifest and no log")
+
+// contents are the objects in a folder.
+type contents struct {
+	folder   string
+	document string // the name of the manifest or log, "" for none
+	others   bool   // there are other objects
+}
+
+var inFolder = regexp.MustCompile("^([^/]+/[bl]_[^/]+/)(.+)$")
+
+// folders lists the folders of all backups and logs. It keeps no names of other objects: there may be millions.
+func (v Vault) folders(ctx context.Context) ([]contents, error) {
+	all := map[string]contents{}
+	err := v.Objects.List(ctx, "", func(name string) error {
+		if in := inFolder.FindStringSubmatch(name); in != nil {
+			c := all[in[1]]
+			c.folder = in[1]
+			if in[2] == manifestName || in[2] == logName {
+				c.document = name
+			} else {
+				c.others = true
+			}
+			all[c.folder] = c
+		}
+		return nil
+	})
+	return slices.SortedFunc(maps.Values(all), func(a, b contents) int { return cmp.Compare(a.folder, b.folder) }), err
+}
+
+func eachDocument[Document any](ctx context.Context, all []contents, called string,
+	read func(context.Context, string) (Document, envelope, error), fn func(string, Document, error) error) error {
+	for _, in := range all {
+		if path.Base(in.document) != called || called == manifestName && !in.others {
+			continue
+		}
+		d, _, err := read(ctx, in.document)
+		if errors.Is(err, ErrNotFound) { // deleted meanwhile
+			continue
+		}
+		if err := fn(in.document, d, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Current reports whether a backup is in the object store, and its key encrypted with the keyset's primary key.
@@ -183,32 +224,38 @@ func (v Vault) current(e envelope, err error) (bool, error) {
 // Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
 // returns how many there were. It goes on after one that cannot be read.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
+	all, err := v.folders(ctx)
 	var failed error
-	err = v.eachNamed(ctx, []string{manifestName, logName}, func(name string) error {
-		e, key, err := v.keyOf(ctx, name)
+	for _, in := range all {
 		if err != nil {
-			if !errors.Is(err, ErrNotFound) { // deleted meanwhile
-				failed = errors.Join(failed, err)
+			break
+		}
+		if in.document == "" {
+			continue
+		}
+		e, key, unread := v.keyOf(ctx, in.document)
+		switch {
+		case errors.Is(unread, ErrNotFound): // deleted meanwhile
+		case unread != nil:
+			failed = errors.Join(failed, unread)
+		case !v.Keys.Current(e.Key):
+			var there bool
+			if there, err = v.rewrap(ctx, in.document, e, key); there {
+				rewrapped++
 			}
-			return nil
+		case path.Base(in.document) == manifestName && !in.others:
+			_, err = v.deleteAlone(ctx, in.document)
 		}
-		if v.Keys.Current(e.Key) {
-			if path.Base(name) == manifestName {
-				_, err = v.deleteAlone(ctx, name)
-			}
-			return err
-		}
-		sealed, err := v.seal(e.Manifest, key)
-		if err != nil {
-			return err
-		}
-		there, err := v.replace(ctx, name, sealed)
-		if there {
-			rewrapped++
-		}
-		return err
-	})
+	}
 	return rewrapped, errors.Join(err, failed)
+}
+
+func (v Vault) rewrap(ctx context.Context, name string, e envelope, key []byte) (there bool, err error) {
+	sealed, err := v.seal(e.Manifest, key)
+	if err != nil {
+		return false, err
+	}
+	return v.replace(ctx, name, sealed)
 }
 
 // replace writes a manifest or log again, unless it is deleted meanwhile, and reports whether it is there. Not every

@@ -69,18 +69,27 @@ type writing struct {
 	objects  int
 }
 
-// put writes an object of the backup.
+// lateTime limits the deletion of an object that was written too late.
+const lateTime = 10 * time.Second
+
+// put writes an object of the backup. If the lease is lost when it is written, it is deleted again: another worker may
+// have deleted the others already, and nobody would delete this one.
 func (w *writing) put(ctx context.Context, name string, data []byte) (object, error) {
-	if w.alive != nil {
-		if err := w.alive(); err != nil {
-			return object{}, err
-		}
+	if err := w.alive(); err != nil {
+		return object{}, err
 	}
 	o := describe(name, data)
 	w.mu.Lock()
 	w.manifest.Bytes += o.Bytes
 	w.mu.Unlock()
-	return o, w.vault.Objects.Put(ctx, folder(w.manifest.InstanceID, w.manifest.ID)+name, data)
+	name = folder(w.manifest.InstanceID, w.manifest.ID) + name
+	err := w.vault.Objects.Put(ctx, name, data)
+	if lost := w.alive(); lost != nil {
+		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
+		defer cancel()
+		return o, errors.Join(lost, w.vault.Objects.Delete(deleting, name))
+	}
+	return o, err
 }
 
 func (w *writing) place(name string) []byte { return place(w.manifest.InstanceID, w.manifest.ID, name) }
@@ -116,10 +125,8 @@ func (w *writing) finish(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if w.alive != nil {
-		if err := w.alive(); err != nil {
-			return m, err
-		}
+	if err := w.alive(); err != nil {
+		return m, err
 	}
 	name := folder(m.InstanceID, m.ID) + manifestName
 	err = w.vault.Objects.Create(ctx, name, sealed)

@@ -17,6 +17,7 @@ import (
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/backups"
 	"mysql-broker/store"
+	"mysql-broker/visible"
 )
 
 func backupsCommand() *cobra.Command {
@@ -228,12 +229,13 @@ func importBackupsCommand() *cobra.Command {
 		Short: "Record the backups in the object store that are not recorded",
 		Long: `Record all complete backups in the object store that PostgreSQL does not have, for example because it was
 restored from an older backup, or lost. It needs the keyset with which they were written, and only reads the object
-store. Backups that cannot be read are named on standard error; then the exit status is 1.`,
+store. Backups that cannot be read are named on standard error; then the exit status is 1. What an interrupted backup
+has left there is named, too.`,
 		Example: `  mysql-broker backups import`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withBackups(cmd, func(ctx context.Context, c *console) error {
-				return c.importBackups(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return c.importBackups(ctx, cmd.OutOrStdout(), visible.Writer(cmd.ErrOrStderr()))
 			})
 		},
 	}
@@ -250,10 +252,13 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 	imported, unreadable := 0, 0
 	vault := backup.Vault{Objects: objects, Keys: c.cfg.Keys}
 	err = vault.Each(ctx, func(object string, m backup.Manifest, err error) error {
+		if errors.Is(err, backup.ErrUnfinished) {
+			return c.nameUnfinished(ctx, problems, object, m.ID)
+		}
 		if err != nil {
 			unreadable++
-			fmt.Fprintln(problems, cmp.Or(err.Error(), object))
-			return nil
+			_, err = fmt.Fprintln(problems, err)
+			return err
 		}
 		isNew, err := c.store.Backups.Import(ctx, backups.RecordOf(m))
 		if isNew {
@@ -270,6 +275,19 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 	fmt.Fprintf(out, "Backups imported: %d.\n", imported)
 	if err == nil && unreadable > 0 {
 		err = fmt.Errorf("not read: %d", unreadable)
+	}
+	return err
+}
+
+// nameUnfinished names a folder that is not of a backup or an archive which is recorded.
+func (c *console) nameUnfinished(ctx context.Context, problems io.Writer, folder, id string) error {
+	_, err := c.store.Backups.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		_, err = c.store.Logs.Get(ctx, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		_, err = fmt.Fprintf(problems, "%s is what an interrupted backup or archive has left: delete it, unless it is of "+
+			"another broker\n", folder)
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package backups
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,7 +111,11 @@ func TestBackup(t *testing.T) {
 	}
 
 	ts.Exec(t, "DELETE FROM backup")
-	assert.Equal(t, "Backups imported: 2.\n", d.Run(t, 0, "backups", "import").Stdout, "import")
+	left := filepath.Join(service.Dir, "mysql", source.ID, "b_left\u202e")
+	require.NoError(t, errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "data"), nil, 0o600)))
+	done := d.Run(t, 0, "backups", "import")
+	assert.Equal(t, "Backups imported: 2.\n", done.Stdout, "import")
+	assert.Contains(t, done.Stderr, source.ID+`/b_left\u202e/ is what an interrupted backup`)
 	ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
 	testdrive.RunScheduled(t, ts, "purge-backups") // the manifests know better
 	assert.Len(t, backups(), 2, "after a purge of what is not due")

@@ -45,6 +45,10 @@ func (d *Doctor) compareCredHub(ctx context.Context) (findings []Finding, err er
 				if holds, unseen = d.CredHub.Holds(ctx, r.Name, r.Stored, r.Reader); unseen == nil && !holds {
 					f.Problem, f.Repairable = Deviating, true
 					f.ToDo = "store it again: it is not what the broker has stored, or its reader may not read it"
+					if d.replacedPassword(ctx, r) {
+						f.Repairable = false
+						f.ToDo = "run mysql-broker rotate-bindings: the recorded password is not that of the account"
+					}
 					findings = append(findings, f)
 				}
 			}
@@ -73,6 +77,17 @@ func (d *Doctor) compareCredHub(ctx context.Context) (findings []Finding, err er
 				"nobody's, `credhub delete -n " + name + "`"})
 	}
 	return findings, err
+}
+
+// replacedPassword reports whether the account of a binding has another password than is recorded, as after PostgreSQL
+// was restored from a backup. The one in CredHub may be right then.
+func (d *Doctor) replacedPassword(ctx context.Context, r store.RecordedCredHub) bool {
+	i, err := d.Store.Instances.Get(ctx, r.InstanceID)
+	if err != nil {
+		return false
+	}
+	b, err := d.Store.Bindings.Get(ctx, r.InstanceID, r.BindingID)
+	return err == nil && d.Fleet.RefusesPassword(ctx, i, b)
 }
 
 // inCredHub returns the names of the credentials in CredHub, also under paths that were configured before. unseen says

@@ -97,3 +97,20 @@ func (s *Session) Close() error {
 	}
 	return err
 }
+
+// RefusesPassword reports whether the server of an instance refuses the recorded password of a binding. A server that
+// does not answer refuses nothing.
+func (f *Fleet) RefusesPassword(ctx context.Context, i store.Instance, b store.Binding) (refused bool) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_ = f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		db, err := admin.OpenDatabase(i.Database, &mysqladmin.Login{User: b.Account, Password: b.Password})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		refused = mysqladmin.AccessDenied(db.PingContext(ctx))
+		return nil
+	})
+	return refused
+}

@@ -198,6 +198,7 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 		r.plan.compared = append(r.plan.compared, name)
 	}
 	r.endTasks()
+	r.comparePasswords(ctx)
 	slices.SortStableFunc(r.plan.Items, func(a, b Item) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)),
 			cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
@@ -215,8 +216,9 @@ type recovery struct {
 	places   places
 	records  map[string]readRecord // of shared servers
 	launched launched
-	gone     map[string]bool // instances whose records will be deleted, with their tasks
-	whole    map[string]bool // instances whose databases exist
+	gone     map[string]bool     // instances whose records will be deleted, with their tasks
+	whole    map[string]bool     // instances whose databases exist
+	usable   []inventory.Account // of bindings that stay
 	// undeleting are the instances that were getting what a deleted one has left when the backup was made, and the ids of
 	// the deleted ones.
 	undeleting map[string]string

@@ -82,6 +82,9 @@ func (r *recovery) compareAccount(s site, of inventory.Account) {
 				r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Bind)
 			}))
 	}
+	if a.BindingID != "" {
+		r.usable = append(r.usable, of)
+	}
 	g := of.Grant
 	if g != nil && !a.GrantsDue && !i.Frozen && (!g.Known() || !g.Fits(plan.Role(a.Role), i.OverSince != nil)) {
 		r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,

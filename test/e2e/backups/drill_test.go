@@ -95,7 +95,7 @@ func TestDisasterDrill(t *testing.T) {
 	r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK)
 	assert.Equal(t, "ok", r.String("status"), "/readyz says %s", r.Raw)
 
-	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained\t11")
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
 	testdrive.Eventually(t, "metrics tell of the drain and the refusal", func() bool {
 		shown := p.Scrape(t)
@@ -114,6 +114,9 @@ func TestDisasterDrill(t *testing.T) {
 		out := testdrive.RunDoctor(t, env)
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 	})
+	rotated := d.all["rotated"]
+	o.Run(t, 0, "rotate-bindings", "--instance", rotated.ID, "--apply")
+	testdrive.Read[int](t, rotated.Credentials(t, rotated.binding.Fetch(t)).Open(t), "SELECT id FROM orders")
 	refusedAgain := testdrive.RunRecover(t, env, 1, "--apply")
 	assert.Contains(t, refusedAgain, "--force", "without a reason, recover --apply")
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
@@ -123,7 +126,7 @@ func TestDisasterDrill(t *testing.T) {
 	for i := range d.of("retained undeleted") {
 		i.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
 	}
-	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer moved retained undeleted") {
+	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer moved retained undeleted rotated") {
 		i.Remove(t)
 	}
 	testdrive.ExpectTenants(t, admin, 0, 0)
@@ -153,7 +156,7 @@ func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
 
 // before is the work until the backup.
 func (d *drill) before(t *testing.T, p testdrive.Platform) {
-	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway moved")
+	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway moved rotated")
 	d.make(t, p, "shared-async", "retained undeleted")
 	d.all["undeleted"].Delete(t)
 	d.make(t, p, "dedicated-small", "dedicated deletedServer")
@@ -182,11 +185,14 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 	server.Await(t, d.token)
 	testdrive.Overfill(t, d.all["full"].c.Open(t), testdrive.QuotaSmall)
 	testdrive.Run(t, env, "rotate-admin-passwords", d.all["dedicated"].ID).Expect(t, 0)
+	rotated := d.all["rotated"]
+	p.Operator(env).Run(t, 0, "rotate-bindings", "--instance", rotated.ID, "--apply")
+	rotated.c = rotated.Credentials(t, rotated.binding.Fetch(t))
 }
 
 // expectTables looks for the data of every instance on the shared server that there is.
 func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
-	for i := range d.of("kept full changed definer unbound halfway late retained undeleted") {
+	for i := range d.of("kept full changed definer unbound halfway late retained undeleted rotated") {
 		id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders")
 		assert.Equal(t, 4711, id, "the data of instance %s: %d", i.ID, id)
 	}
@@ -219,6 +225,10 @@ func (d *drill) expectActions(t *testing.T, shown string) {
 		}
 	}
 	testdrive.ExpectLine(t, shown, "shut", "account", d.lateBinding.Username)
+	for i := range d.of("rotated definer") {
+		testdrive.ExpectLine(t, shown, "look", "password", i.c.Username)
+	}
+	assert.Equal(t, 2, strings.Count(shown, "rotate-bindings"), "other passwords were replaced:\n%s", shown)
 }
 
 // expectAccess tries every account: only those of recorded bindings can log in.
@@ -226,7 +236,7 @@ func (d *drill) expectAccess(t *testing.T) {
 	expect := func(what string, c testdrive.Credentials) {
 		assert.Equal(t, 4711, testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"), "%s reads", what)
 	}
-	for i := range d.of("kept full changed halfway dedicated") {
+	for i := range d.of("kept full changed halfway dedicated rotated") {
 		expect("the binding of "+i.ID, i.c)
 	}
 	moved := d.all["moved"]

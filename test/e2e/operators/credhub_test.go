@@ -317,6 +317,14 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	testdrive.Eventually(t, "the right password is stored again", func() bool {
 		return d.readAs(t, reader, name).Password == want.Password
 	})
+	testdrive.Exec(t, d.Admin(t), "ALTER USER "+want.Username+" IDENTIFIED BY 'replaced after the backup of PostgreSQL'")
+	d.hub.Lose(name, map[string]any{"password": "replaced after the backup of PostgreSQL"})
+	testdrive.ExpectLine(t, testdrive.RunDoctor(t, d.env, "--repair").Stdout, "deviating", name, "rotate-bindings")
+	testdrive.Exec(t, d.Admin(t), "ALTER USER "+want.Username+" IDENTIFIED BY '"+want.Password+"'")
+	testdrive.RunDoctor(t, d.env, "--repair")
+	testdrive.Eventually(t, "the password is stored again", func() bool {
+		return d.readAs(t, reader, name).Password == want.Password
+	})
 	d.hub.Lose(foreign, nil)
 	const probe = credhub.Path + "/deeper/probe/credentials" // another broker checks whether it may delete there
 	d.hub.Lose(probe, map[string]any{})

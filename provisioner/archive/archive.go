@@ -24,6 +24,7 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/plan"
@@ -37,6 +38,7 @@ type Config struct {
 	Fleet    *fleet.Fleet
 	Vault    *backup.Vault
 	Logger   *slog.Logger
+	Memory   *memory.Budget
 	Interval time.Duration // from the start of one round to the start of the next
 }
 
@@ -201,6 +203,9 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	if errors.Is(err, binlog.ErrTooLong) { // the file is purged once the server writes to another one
 		return a.endAndPurge(ctx, admin, i, l, has, binlog.ErrTooLong.Error())
 	}
+	if errors.Is(err, memory.ErrTooLarge) {
+		return a.endAndPurge(ctx, admin, i, l, has, "the memory of the broker does not suffice for a change")
+	}
 	if err != nil {
 		return errors.Join(err, a.makeRoom(ctx, admin, i, l, has))
 	}
@@ -281,10 +286,14 @@ func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backu
 			return l, err
 		}
 		w.FileBegan = l.FileBegan
+		w.Reserve = func(ctx context.Context, bytes int64) (func(), error) {
+			return a.Memory.Reserve(ctx, bytes, func() error { return nil })
+		}
 		err = admin.BinaryLog.Dump(ctx, at, w)
 		if err == nil {
 			err = w.Flush(ctx)
 		}
+		w.Close()
 		if !errors.Is(err, backup.ErrArchived) {
 			return l, err
 		}

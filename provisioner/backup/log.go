@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,12 +250,15 @@ type LogWriter struct {
 	Head  SegmentHead
 	// Written is called after each segment, with its end and its size in the object store.
 	Written func(ctx context.Context, end binlog.Position, bytes int64) error
+	// Reserve waits until the process has the memory for a large event, or returns memory.ErrTooLarge. It may be nil.
+	Reserve func(ctx context.Context, bytes int64) (release func(), err error)
 	// FileBegan is when the server began the file of the last segment; 0 if that is not known.
 	FileBegan int64
 
 	sealer  *sealer
 	name    string // of the segment that is being filled, "" for none
 	reached binlog.Position
+	release func() // the memory for the segment, nil for the usual one
 }
 
 // NewLogWriter returns a writer that begins where a log ends. What it writes was committed later than after. At the
@@ -294,6 +298,32 @@ func (w *LogWriter) Format(event []byte) error {
 // ErrOtherFile says that a binary log is not the one that was archived so far.
 var ErrOtherFile = errors.New("the server has another binary log of that name")
 
+// Next implements binlog.Sink. A large event has a segment of its own.
+func (w *LogWriter) Next(ctx context.Context, size int64) error {
+	if w.Reserve == nil || size <= 2*objectBytes {
+		return nil
+	}
+	if err := w.Flush(ctx); err != nil {
+		return err
+	}
+	size += size / 64 // of encryption
+	release, err := w.Reserve(ctx, size)
+	if err == nil {
+		w.release = release
+		w.sealer.buffer.Grow(int(size)) // to grow by and by would take more
+	}
+	return err
+}
+
+// Close gives the memory for a large event back. It writes nothing.
+func (w *LogWriter) Close() {
+	if w.release != nil {
+		w.sealer.buffer = bytes.Buffer{}
+		w.release()
+		w.release = nil
+	}
+}
+
 // Write implements binlog.Sink.
 func (w *LogWriter) Write(p []byte) (int, error) {
 	if w.name == "" {
@@ -315,7 +345,7 @@ func (w *LogWriter) Write(p []byte) (int, error) {
 // End implements binlog.Sink.
 func (w *LogWriter) End(ctx context.Context, at binlog.Position) error {
 	w.reached = at
-	if !w.sealer.full() {
+	if !w.sealer.full() && w.release == nil {
 		return nil
 	}
 	return w.Flush(ctx)
@@ -330,6 +360,7 @@ func (w *LogWriter) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	err = w.Vault.Objects.Create(ctx, folder(w.Log.InstanceID, w.Log.ID)+w.name, data)
 	if errors.Is(err, objectstore.ErrExists) {
 		return ErrArchived

@@ -2,9 +2,11 @@ package backup
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/memory"
 )
 
 func pos(file string, offset int64) binlog.Position {
@@ -90,6 +93,37 @@ func TestLogIsReadAsWritten(t *testing.T) {
 	}
 	_, _, err = s.ReadSegment(t.Context(), l, pos("log.2", 5), nil)
 	assert.True(t, err == ErrNoSegment, "a segment that is not there: %v", err)
+}
+
+// A large event waits for memory, which it gives back, and has a segment of its own.
+func TestMemoryForLargeEvents(t *testing.T) {
+	t.Parallel()
+	s, l, w, ends := newLog(t)
+	var held, most int64
+	w.Reserve = func(_ context.Context, bytes int64) (func(), error) {
+		held += bytes
+		most = max(most, held)
+		return func() { held -= bytes }, nil
+	}
+	large := rand.Text() + strings.Repeat("x", 9<<20)
+	at := l.Begin
+	require.NoError(t, errors.Join(w.Begin(t.Context(), at), w.Format(formatOf(7))))
+	for _, event := range []string{"small", large, "small"} {
+		at.Offset += int64(len(event))
+		require.NoError(t, w.Next(t.Context(), int64(len(event))))
+		_, err := io.WriteString(w, event)
+		require.NoError(t, errors.Join(err, w.End(t.Context(), at)))
+	}
+	require.NoError(t, w.Flush(t.Context()))
+	assert.True(t, held == 0 && most > 9<<20 && len(*ends) == 3, "held %d, at most %d; segments: %v", held, most, *ends)
+	_, _, err := s.ReadSegment(t.Context(), l, (*ends)[0], func(_ SegmentHead, in io.Reader) error {
+		all, err := io.ReadAll(in)
+		assert.True(t, string(all) == large, "the large event is another one")
+		return err
+	})
+	require.NoError(t, err)
+	w.Reserve = func(context.Context, int64) (func(), error) { return nil, memory.ErrTooLarge }
+	assert.ErrorIs(t, w.Next(t.Context(), int64(len(large))), memory.ErrTooLarge)
 }
 
 // Whoever comes second finds the segment of the first.

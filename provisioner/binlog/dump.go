@@ -18,6 +18,9 @@ type Sink interface {
 	// Pass it to Replay.Format.
 	Format(event []byte) error
 
+	// Next is called before each event, with its size in bytes.
+	Next(ctx context.Context, size int64) error
+
 	// Write takes a part of an event. It is called several times for large ones.
 	Write(p []byte) (int, error)
 
@@ -165,6 +168,9 @@ func (d *dumping) pass(ctx context.Context, h header, raw []byte, left int, last
 	// MariaDB from 11.4 on leaves the end out of most events, unless binlog_legacy_event_pos is set.
 	if d.at.File == "" || h.next != 0 && int64(h.next) != end {
 		return fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
+	}
+	if err := d.to.Next(ctx, int64(h.size)); err != nil {
+		return err
 	}
 	if _, err := d.to.Write(raw); err != nil {
 		return err

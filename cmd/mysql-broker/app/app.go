@@ -18,6 +18,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -42,6 +43,7 @@ type App struct {
 	external     *url.URL        // the broker's URL for browsers; nil without a sign-in
 	signIn       *signin.SignIn  // the same
 	credHub      *credhub.Client // nil if credentials are not stored in CredHub
+	memory       *memory.Budget  // nil without a limit
 	provisioner  *provisioner.Provisioner
 	examinations *examinations
 	objects      *objectStore         // nil without an object store

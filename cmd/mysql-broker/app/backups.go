@@ -15,7 +15,7 @@ func (a *App) startArchive(context.Context) (ending, error) {
 		return ending{}, err
 	}
 	archiver := archive.Start(archive.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet, Vault: vault,
-		Logger: a.log, Interval: a.cfg.ArchiveEach})
+		Logger: a.log, Memory: a.memory, Interval: a.cfg.ArchiveEach})
 	return closing(archiver.Close), nil
 }
 

@@ -39,10 +39,11 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	if a.credHub, err = a.cfg.CredHub.Open(); err != nil {
 		return ending{}, err
 	}
+	a.memory = memory.NewBudget(a.cfg.MemoryLimit)
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
 		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota == 0,
-		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit, Memory: memory.NewBudget(a.cfg.MemoryLimit),
+		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit, Memory: a.memory,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	a.registry.MustRegister(collectCopies(a.provisioner.Copies))

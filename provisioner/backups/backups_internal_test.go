@@ -19,6 +19,7 @@ import (
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
@@ -84,6 +85,8 @@ func TestUnsupported(t *testing.T) {
 		assert.True(t, refused != nil && strings.Contains(refused.Sentence, want), "%v instead of %q", refused, want)
 	}
 	assert.IsType(t, &mysql.MySQLError{}, unsupported(&mysql.MySQLError{Number: 1205}), "a lock is not waited for")
+	refused, _ := errors.AsType[*transfer.RefusedError](unsupported(memory.ErrTooLarge))
+	assert.Contains(t, refused.Sentence, "give the broker more memory")
 }
 
 // hanging is an object store that does not answer.

@@ -15,6 +15,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -76,6 +77,7 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 			r := &binlog.Replay{Administrator: rows, Owner: to.DB, Source: m.BinaryLog.Database, Target: f.Instance.Database,
 				MySQL: flavour.Name == mysqladmin.MySQL, Until: until, Settled: m.BinaryLog.Settled, Alive: run.Alive,
 				Empty:    func(ctx context.Context) error { return transfer.Empty(ctx, to, run.Alive) },
+				Reserve:  f.Reserve(run),
 				Progress: f.replayed(ctx, run, m.BinaryLog.Time, until)}
 			defer r.Close()
 			if err := f.replayAll(ctx, r, m, recorded); err != nil {
@@ -217,6 +219,11 @@ func unsupported(err error) error {
 	if what, ok := errors.AsType[*binlog.UnsupportedError](err); ok {
 		return &transfer.RefusedError{Err: err, Sentence: fmt.Sprintf("The instance cannot be restored to that time: "+
 			"the binary log between the backup and that time has %s. Restore %sa later backup.", what.What, lastTime(what.At))}
+	}
+	if errors.Is(err, memory.ErrTooLarge) {
+		return &transfer.RefusedError{Err: err, Sentence: "The instance cannot be restored to that time: repeating a " +
+			"change that was made between the backup and that time takes more memory than the broker has. Ask your " +
+			"operator to give the broker more memory, or restore to an earlier time, or restore a later backup."}
 	}
 	refusal, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {

@@ -36,6 +36,8 @@ type Replay struct {
 	Alive    func() error                // called before each change; Replay fails with its error
 	Progress func(committed time.Time)   // called after each transaction
 	Empty    func(context.Context) error // drops everything in the target, for DROP DATABASE
+	// Reserve waits until the process has the memory for a large event. It may be nil.
+	Reserve func(ctx context.Context, bytes int64) (release func(), err error)
 
 	rows, ddl   *sql.Conn
 	checksummed bool
@@ -77,6 +79,11 @@ const (
 	batchBytes = 1 << 20
 	// maxEvent is larger than any that a server with the broker's settings writes.
 	maxEvent = 1 << 30
+	// largeEvent is more than a replay has the memory for all the time.
+	largeEvent = 2 << 20
+	// timesInReplay is how often an event is in memory: in the object, as it is read, in a statement, as a string for the
+	// driver, and in its packet.
+	timesInReplay = 5
 )
 
 // Begin opens the connections.
@@ -174,29 +181,41 @@ func (r *Replay) Read(ctx context.Context, in io.Reader, of Part) (ended bool, e
 		if h.size < headerBytes || h.size > maxEvent {
 			return false, fmt.Errorf("the event at %s has %d bytes", r.at, h.size)
 		}
-		raw := make([]byte, h.size)
-		copy(raw, head[:])
-		if _, err := io.ReadFull(in, raw[headerBytes:]); err != nil {
-			return false, fmt.Errorf("the event at %s: %w", r.at, err)
-		}
-		e := event{header: h, raw: raw, body: raw[headerBytes:]}
-		if h.kind == formatEvent {
-			r.Format(raw)
-		}
-		if r.checksummed && len(e.body) >= checksumBytes {
-			e.body = e.body[:len(e.body)-checksumBytes]
-		}
-		if ended, err = r.event(ctx, e); ended || err != nil {
-			if unsupported, ok := errors.AsType[*UnsupportedError](err); ok {
-				unsupported.At = r.committed
-			}
-			if err != nil {
-				err = fmt.Errorf("replay the event at %s: %w", r.at, err)
-			}
+		if ended, err = r.readOne(ctx, in, h, head); ended || err != nil {
 			return ended, err
 		}
 		r.at.Offset += int64(h.size)
 	}
+}
+
+// readOne replays an event whose header was read.
+func (r *Replay) readOne(ctx context.Context, in io.Reader, h header, head [headerBytes]byte) (ended bool, err error) {
+	if r.Reserve != nil && h.size > largeEvent {
+		release, err := r.Reserve(ctx, timesInReplay*int64(h.size))
+		if err != nil {
+			return false, fmt.Errorf("memory for the event at %s: %w", r.at, err)
+		}
+		defer release()
+	}
+	raw := make([]byte, h.size)
+	copy(raw, head[:])
+	if _, err := io.ReadFull(in, raw[headerBytes:]); err != nil {
+		return false, fmt.Errorf("the event at %s: %w", r.at, err)
+	}
+	e := event{header: h, raw: raw, body: raw[headerBytes:]}
+	if h.kind == formatEvent {
+		r.Format(raw)
+	}
+	if r.checksummed && len(e.body) >= checksumBytes {
+		e.body = e.body[:len(e.body)-checksumBytes]
+	}
+	if ended, err = r.event(ctx, e); err != nil {
+		if unsupported, ok := errors.AsType[*UnsupportedError](err); ok {
+			unsupported.At = r.committed
+		}
+		err = fmt.Errorf("replay the event at %s: %w", r.at, err)
+	}
+	return ended, err
 }
 
 // End is called when there is no more to read. It returns ErrIncomplete within a transaction.

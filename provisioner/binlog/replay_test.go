@@ -1,8 +1,11 @@
 package binlog
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"testing"
 	"time"
@@ -85,6 +88,25 @@ func TestTooLong(t *testing.T) {
 	}
 	assert.ErrorIs(t, (&conn{}).dump(t.Context(), Position{"binlog.000001", 1 << 32}, nil), ErrTooLong,
 		"from behind 4 GiB")
+}
+
+// A large event is not even read before there is the memory for it, which is given back.
+func TestMemoryForLargeEvents(t *testing.T) {
+	t.Parallel()
+	head := make([]byte, headerBytes)
+	binary.LittleEndian.PutUint32(head[9:], 3<<20)
+	var held int64
+	none := errors.New("no memory")
+	for _, want := range []error{none, io.ErrUnexpectedEOF} {
+		r := Replay{Reserve: func(_ context.Context, bytes int64) (func(), error) {
+			assert.EqualValues(t, 15<<20, bytes)
+			held += bytes
+			return func() { held = 0 }, map[bool]error{true: none}[want == none]
+		}}
+		_, err := r.Read(t.Context(), bytes.NewReader(append(head, "some"...)), Part{})
+		assert.ErrorIs(t, err, want)
+	}
+	assert.Zero(t, held)
 }
 
 // What users read of a statement has its subject, and none of its values.

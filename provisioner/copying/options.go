@@ -39,3 +39,10 @@ func (c *Copier) Options(ctx context.Context, run *task.Run, point string,
 			})
 		}}
 }
+
+// Reserve is that of Options for a task that does nothing else meanwhile.
+func (c *Copier) Reserve(run *task.Run) func(context.Context, int64) (release func(), err error) {
+	return func(ctx context.Context, bytes int64) (func(), error) {
+		return c.memory.Reserve(ctx, bytes, func() error { return run.Report(ctx, waitingForMemory) })
+	}
+}

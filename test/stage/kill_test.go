@@ -109,9 +109,10 @@ func perform(t *testing.T, free chan *scene) {
 	}
 	some := newSample(t, 1)
 	for n, f := range failures(t) {
-		// Only the cleanup undoes what a provision and a bind have created, and deletes what a backup has written.
-		always := f.Kind == platform.Backup || f.Kind == platform.Bind && f.moment == "done" ||
-			f.Kind == platform.Provision && f.step == "create database" && f.moment == "done"
+		// Only the cleanup undoes what a provision, a bind and a restore in place have done, and deletes what a backup has
+		// written.
+		always := f.Kind == platform.Backup || f.moment == "done" && (f.Kind == platform.Bind || f.Kind == platform.Restore ||
+			f.Kind == platform.Provision && f.step == "create database")
 		if !some.take() && !always {
 			continue
 		}

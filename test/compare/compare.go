@@ -47,6 +47,13 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s, %s: lacks %.500q, has %.500q", d.Object, d.Aspect, d.Lacks[from:], d.Has[from:])
 }
 
+// CountsLess reports whether all that differs is that the second database has a lower next value for AUTO_INCREMENT.
+func (d Difference) CountsLess() bool {
+	there, err := strconv.ParseUint(strings.TrimSpace(d.Lacks), 10, 64)
+	here, errHere := strconv.ParseUint(strings.TrimSpace(d.Has), 10, 64)
+	return d.Aspect == "AUTO_INCREMENT" && err == nil && errHere == nil && here < there
+}
+
 // Diff lists the differences of a copy from its source. The copy may lack views that the source's server cannot open,
 // events that run no more, and the objects in leftOut.
 func Diff(source, copied Facts, leftOut ...string) (all []Difference) {

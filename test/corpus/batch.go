@@ -6,19 +6,17 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/compare"
+	"mysql-broker/test/dumps"
 	"mysql-broker/test/limits"
 )
 
@@ -244,19 +242,11 @@ func (b *batch) transfer(ctx context.Context) error {
 	if err := transfer.Copy(ctx, from, into(copied), options); err != nil {
 		return fmt.Errorf("copy: %w", err)
 	}
-	var m memory
-	schema, err := transfer.Dump(ctx, from, options, func() transfer.Output { return &output{to: &m} })
+	dump, err := dumps.Of(ctx, from, options)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
-	raw, err := json.Marshal(schema) // as in a backup
-	if err == nil {
-		err = json.Unmarshal(raw, &schema)
-	}
-	if err != nil {
-		return err
-	}
-	if err := transfer.Load(ctx, schema, m.parts, into(loaded), options); err != nil {
+	if err := transfer.Load(ctx, dump.Schema, dump.Parts, into(loaded), options); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return nil
@@ -314,7 +304,7 @@ func (b *batch) compare(ctx context.Context, others map[string]string) error {
 	seen := map[compare.Difference]bool{}
 	for _, which := range b.databases[1:] {
 		for _, d := range compare.Diff(facts[source], facts[which], b.leftOut...) {
-			if which == replayed && countsLess(d) { // the log does not have the numbers of what was rolled back
+			if which == replayed && d.CountsLess() { // the log does not have the numbers of what was rolled back
 				continue
 			}
 			if !seen[d] {
@@ -326,44 +316,3 @@ func (b *batch) compare(ctx context.Context, others map[string]string) error {
 	}
 	return nil
 }
-
-// countsLess reports whether all that differs is that the second database has a lower next value for AUTO_INCREMENT.
-func countsLess(d compare.Difference) bool {
-	there, err := strconv.ParseUint(strings.TrimSpace(d.Lacks), 10, 64)
-	here, errHere := strconv.ParseUint(strings.TrimSpace(d.Has), 10, 64)
-	return d.Aspect == "AUTO_INCREMENT" && err == nil && errHere == nil && here < there
-}
-
-type memory struct {
-	mu    sync.Mutex
-	parts []transfer.Part
-}
-
-type output struct {
-	to         *memory
-	statements []string
-}
-
-func (o *output) Insert(_ context.Context, statement []byte) error {
-	o.statements = append(o.statements, string(statement))
-	return nil
-}
-
-func (o *output) EndChunk(_ context.Context, c transfer.Chunk) error {
-	statements := o.statements
-	o.statements = nil
-	o.to.mu.Lock()
-	defer o.to.mu.Unlock()
-	o.to.parts = append(o.to.parts, transfer.Part{Chunks: []transfer.Chunk{c},
-		Read: func(_ context.Context, fn func(int, []byte) error) error {
-			for _, s := range statements {
-				if err := fn(0, []byte(s)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	return nil
-}
-
-func (o *output) Close(context.Context) error { return nil }

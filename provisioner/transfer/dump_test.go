@@ -6,67 +6,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/dumps"
 )
 
-// memory is a dump in memory. Its methods are safe for concurrent use.
-type memory struct {
-	mu    sync.Mutex
-	parts []transfer.Part
+// dump dumps the source.
+func (f *fixture) dump(o transfer.Options) dumps.Dump {
+	d, err := dumps.Of(f.t.Context(), f.from, o)
+	f.must(err)
+	return d
 }
-
-type output struct {
-	to         *memory
-	statements [][]byte
-}
-
-func (o *output) Insert(_ context.Context, statement []byte) error {
-	o.statements = append(o.statements, bytes.Clone(statement))
-	return nil
-}
-
-func (o *output) EndChunk(_ context.Context, c transfer.Chunk) error {
-	statements := o.statements
-	o.statements = nil
-	raw, err := json.Marshal(c) // as in a backup
-	if err == nil {
-		err = json.Unmarshal(raw, &c)
-	}
-	if err != nil {
-		return err
-	}
-	o.to.mu.Lock()
-	defer o.to.mu.Unlock()
-	o.to.parts = append(o.to.parts, transfer.Part{Chunks: []transfer.Chunk{c},
-		Read: func(_ context.Context, fn func(int, []byte) error) error {
-			for _, s := range statements {
-				if err := fn(0, s); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	return nil
-}
-
-func (o *output) Close(context.Context) error { return nil }
 
 // TestDumpAndLoad dumps every kind of object and value, and loads it, also over a copy that differs and after a
 // failure.
 func TestDumpAndLoad(t *testing.T) {
 	eachServer(t, func(t *testing.T, f *fixture) {
 		f.createEverything()
-		if f.mariaDB {
-			f.exec(f.source, onlyInMariaDB...)
-		}
-		f.createOdd()
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL)", "INSERT INTO many VALUES (1, 'x')")
 		for n := range 12 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %d, REPEAT('x', 255) FROM many", 1<<n))
@@ -76,35 +38,29 @@ func TestDumpAndLoad(t *testing.T) {
 			"INSERT INTO hashed SELECT LEFT(UNHEX(SHA2(id, 256)), 16), filler FROM many",
 			"CREATE TABLE german (id VARCHAR(20) CHARACTER SET latin1 PRIMARY KEY, filler CHAR(255) NOT NULL)",
 			"INSERT INTO german SELECT CONCAT('ß', id), filler FROM many", "ANALYZE TABLE many, hashed, german")
-		var m memory
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
-		f.must(err)
-		raw, err := json.Marshal(schema)
-		f.must(err)
-		var read transfer.Schema
-		f.must(json.Unmarshal(raw, &read))
-
-		cut, lost := m.parts, errors.New("the connection is lost")
-		for n, p := range m.parts {
+		d := f.dump(transfer.Options{ChunkBytes: chunkBytes})
+		cut, lost := d.Parts, errors.New("the connection is lost")
+		for n, p := range d.Parts {
 			if p.Chunks[0].Table == "many" && p.Chunks[0].From != "" {
-				cut = append([]transfer.Part{}, m.parts...)
+				cut = slices.Clone(d.Parts)
 				cut[n].Read = func(context.Context, func(int, []byte) error) error { return lost }
 			}
 		}
 		o := transfer.Options{ChunkBytes: chunkBytes, Workers: 2, Events: true}
-		err = transfer.Load(t.Context(), read, cut, f.to, o)
+		err := transfer.Load(t.Context(), d.Schema, cut, f.to, o)
 		_, ofSource := errors.AsType[*transfer.SourceError](err)
 		require.True(t, ofSource && errors.Is(err, lost), "a dump that cannot be read: %v", err)
-		f.must(transfer.Load(t.Context(), read, m.parts, f.to, o))
+		f.must(transfer.Load(t.Context(), d.Schema, d.Parts, f.to, o))
 		f.compare()
 		f.exec(f.copied, "DELETE FROM many WHERE id % 1000 = 7", "INSERT INTO many VALUES (-5, 'z')", "DROP TABLE times",
 			"DELETE FROM child", "INSERT INTO numbers (id) VALUES (5000)", "INSERT INTO commented (v) VALUES (1), (2)",
 			"DELETE FROM hashed LIMIT 9", "DELETE FROM german LIMIT 9")
-		f.must(transfer.Load(t.Context(), read, m.parts, f.to, o))
+		d = f.dump(transfer.Options{ChunkBytes: chunkBytes}) // comparing took values of sequences
+		f.must(transfer.Load(t.Context(), d.Schema, d.Parts, f.to, o))
 		f.compare()
 
-		m.parts[0].Chunks[0].Sum = "1 1"
-		assert.ErrorIs(t, transfer.Load(t.Context(), read, m.parts, f.to, o), transfer.ErrDiffers,
+		d.Parts[0].Chunks[0].Sum = "1 1"
+		assert.ErrorIs(t, transfer.Load(t.Context(), d.Schema, d.Parts, f.to, o), transfer.ErrDiffers,
 			"rows that differ from the sums of the dump")
 	})
 }
@@ -114,9 +70,7 @@ func TestTypesInJSON(t *testing.T) {
 	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE orders (id INT PRIMARY KEY, j JSON)", "INSERT INTO orders VALUES (1, JSON_OBJECT("+
 			"'price', 1.10, 'day', DATE'2024-02-29', 'at', TIMESTAMP'2024-02-29 12:00:00.5')), (2, NULL), (3, JSON_OBJECT('price', -2.00))")
-		var m memory
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
-		f.must(err)
+		d := f.dump(transfer.Options{ChunkBytes: chunkBytes})
 		expectSame := func() {
 			f.expectSame("SELECT id, JSON_EXTRACT(j, '$.price') + 0 AS price, JSON_UNQUOTE(JSON_EXTRACT(j, '$.day')) AS day, " +
 				"JSON_UNQUOTE(JSON_EXTRACT(j, '$.at')) AS at FROM orders ORDER BY id")
@@ -124,7 +78,7 @@ func TestTypesInJSON(t *testing.T) {
 		for range 2 { // also over the rows of the copy
 			f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{ChunkBytes: chunkBytes}))
 			expectSame()
-			f.must(transfer.Load(t.Context(), schema, m.parts, f.to, transfer.Options{ChunkBytes: chunkBytes, Workers: 2}))
+			f.must(transfer.Load(t.Context(), d.Schema, d.Parts, f.to, transfer.Options{ChunkBytes: chunkBytes, Workers: 2}))
 			expectSame()
 		}
 		f.exec(f.copied, `UPDATE orders SET j = '{"price": 1.2}' WHERE id = 1`)
@@ -140,9 +94,7 @@ func TestCollationsOfParameters(t *testing.T) {
 			return // has no collations of parameters
 		}
 		f.exec(f.source, "CREATE PROCEDURE p(a VARCHAR(9) CHARACTER SET utf8mb3) SELECT a")
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &memory{}} })
-		f.must(err)
-		raw, err := json.Marshal(schema)
+		raw, err := json.Marshal(f.dump(transfer.Options{}).Schema)
 		f.must(err)
 		load := func(collation string, leftOut func(string, bool, error) bool) error {
 			var read transfer.Schema
@@ -173,8 +125,7 @@ func TestMovedForeignKey(t *testing.T) {
 				f.exec(f.source, "ALTER TABLE child DROP KEY c")
 			}
 			want := f.all(f.source, "SHOW CREATE TABLE child")
-			schema, dumping := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &memory{}} })
-			f.must(dumping)
+			schema := f.dump(transfer.Options{}).Schema
 			f.exec(f.source, "RENAME TABLE child TO "+f.to.Database+".child")
 			calls := 0
 			err = transfer.LoadPrograms(t.Context(), schema, f.to, f.from.Database, transfer.Options{Alive: func() error {

@@ -1,8 +1,6 @@
 package transfer_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/dumps"
 )
 
 // renames give the name of a table to another one while the first chunk of a_big is read.
@@ -58,11 +57,11 @@ func TestRenames(t *testing.T) {
 							once.Do(func() { f.exec(f.source, one.during...) })
 						}
 					}}
-					err := f.copyOrRestore(t.Context(), dumps, o)
+					err := f.copyOrRestore(dumps, o)
 					require.Equal(t, errors.Is(err, transfer.ErrChanged), one.again, "the tables changed: %v", err)
 					if one.again {
-						f.must(f.copyOrRestore(t.Context(), dumps, o))
-						f.expectSameTables()
+						f.must(f.copyOrRestore(dumps, o))
+						f.expectCopied()
 					}
 				})
 			})
@@ -71,18 +70,13 @@ func TestRenames(t *testing.T) {
 }
 
 // copyOrRestore copies the source, or loads a dump of it.
-func (f *fixture) copyOrRestore(ctx context.Context, dumps bool, o transfer.Options) error {
-	if !dumps {
-		return transfer.Copy(ctx, f.from, f.to, o)
+func (f *fixture) copyOrRestore(dumped bool, o transfer.Options) error {
+	if !dumped {
+		return transfer.Copy(f.t.Context(), f.from, f.to, o)
 	}
-	var m memory
-	schema, err := transfer.Dump(ctx, f.from, o, func() transfer.Output { return &output{to: &m} })
+	d, err := dumps.Of(f.t.Context(), f.from, o)
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(schema)
-	f.must(err)
-	var read transfer.Schema
-	f.must(json.Unmarshal(raw, &read))
-	return transfer.Load(ctx, read, m.parts, f.to, o)
+	return transfer.Load(f.t.Context(), d.Schema, d.Parts, f.to, o)
 }

@@ -187,7 +187,8 @@ func TestDamagedAccounts(t *testing.T) {
 	f.exec(f.root, "CREATE USER probe", "DROP USER probe")
 }
 
-// Without events, a role has all its other privileges, and RestorePrivileges revokes EVENT.
+// Without events, a role has all its other privileges, and RestorePrivileges revokes EVENT. An account that lacks it loses
+// the other write privileges all the same.
 func TestRolesWithoutEvents(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"
@@ -199,11 +200,16 @@ func TestRolesWithoutEvents(t *testing.T) {
 			f.must(f.session.Accounts.Create(t.Context(), without))
 			want := strings.Join(slices.DeleteFunc(all, func(p string) bool { return p == "EVENT" }), ",")
 			assert.Equal(t, want, f.privileges(without.Name), "%s without events", role)
-			conn := f.connect(without)
-			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
+			f.refused(f.connect(without), create, "DROP EVENT e", "ALTER EVENT e DISABLE")
 
-			f.must(f.session.Writes.RestorePrivileges(t.Context(), with.Name, role, false, f.database))
-			assert.Equal(t, want, f.privileges(with.Name), "%s released without events", role)
+			for range 2 { // both may be repeated
+				f.must(f.session.Writes.RestorePrivileges(t.Context(), with.Name, role, false, f.database))
+				assert.Equal(t, want, f.privileges(with.Name), "%s released without events", role)
+			}
+			for range 2 {
+				f.must(f.session.Writes.RemovePrivileges(t.Context(), without.Name, role, f.database))
+				f.refused(f.connect(without), "CREATE TABLE t (id INT)", "CREATE PROCEDURE p() SELECT 1")
+			}
 			f.must(f.session.Writes.RestorePrivileges(t.Context(), without.Name, role, true, f.database))
 			if role != plan.ReadOnly {
 				f.exec(f.connect(without), create, "DROP EVENT e")

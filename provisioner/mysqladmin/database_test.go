@@ -121,19 +121,6 @@ func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	})
 }
 
-func TestDatabaseSizeIsExactAndOfOneDatabase(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.expectSize(f.database, 0, 0)
-		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
-		f.expectSize(f.database, 1<<14, 1<<20)
-		for range 8 {
-			f.exec(f.root, fmt.Sprintf("INSERT INTO `%s`.t (b) VALUES (REPEAT('x', %d))", f.database, 1<<20))
-		}
-		f.expectSize(f.database, 8<<20, 32<<20)
-		f.expectSize(f.database[:len(f.database)-1], 0, 0)
-	})
-}
-
 // MariaDB refuses the option.
 func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {

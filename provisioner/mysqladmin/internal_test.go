@@ -33,6 +33,17 @@ func TestFilesThatAreLeft(t *testing.T) {
 	}
 }
 
+func TestEachEngineHasToBeDisabled(t *testing.T) {
+	t.Parallel()
+	for n, engine := range otherEngines {
+		others := slices.Delete(slices.Clone(otherEngines), n, n+1)
+		v := values{"engine " + engine: "YES", "disabled_storage_engines": strings.Join(others, ",")}
+		assert.False(t, disablesOtherEngines(v), engine)
+		v["disabled_storage_engines"] += ", " + strings.ToLower(engine)
+		assert.True(t, disablesOtherEngines(v), engine)
+	}
+}
+
 func TestTimeZones(t *testing.T) {
 	t.Parallel()
 	statements, err := TimeZones()

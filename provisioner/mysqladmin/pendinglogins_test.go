@@ -3,6 +3,7 @@ package mysqladmin_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,7 @@ func TestRevokeAccessEndsLoginsThatStop(t *testing.T) {
 				}
 				r := f.nameRaw(a)
 				f.expectNoAccess(a, kept)
-				f.expectEnded(r, a)
+				f.expectEnded(r)
 			})
 		})
 	}
@@ -63,7 +64,9 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 			accounts, names = append(accounts, a), append(names, a.Name)
 		}
 		f.exec(f.loginAs(accounts[4]), "CREATE VIEW v AS SELECT 1") // so that MySQL locks it instead of dropping it
-		f.dialRaw()                                                 // which has not named an account, and may name any
+		silent, err := net.Dial("tcp", f.config.Addr)               // has not named an account, and may name any
+		f.must(err)
+		defer silent.Close()
 		logins := []*rawLogin{f.nameRaw(accounts[0]), f.nameRaw(accounts[4])}
 		pending := mysqladmin.PendingLogins{}
 		for _, name := range names {
@@ -77,8 +80,8 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 		n = listings()
 		assert.False(t, f.config.Name == "mysql" && n < 2 || f.config.Name == "mariadb" && n > 0,
 			"the connections were listed %d times in the one wait", n)
-		f.expectEnded(logins[0], accounts[0])
-		f.expectEnded(logins[1], accounts[4])
+		f.expectEnded(logins[0])
+		f.expectEnded(logins[1])
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 		for _, name := range names {
 			f.must(f.session.Accounts.DropShut(t.Context(), name))
@@ -102,38 +105,19 @@ func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 			if kept {
 				f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
 			}
-			r := f.dialRaw()
-			f.must(r.name(other.Name, other.Database))
-			f.must(r.prove(other.Password))
-			f.must(r.query("DO 1"))
-			f.must(r.change(a.Name, a.Database))
+			r := f.nameRaw(other)
+			f.must(r.prove())
+			f.must(r.query(t.Context(), "DO 1"))
+			f.must(r.change(a))
 			f.expectNoAccess(a, kept)
-			if err := r.prove(a.Password); err == nil {
-				err = r.query("DO 1")
-				assert.Error(t, err, "a session of another account became one of an account that was retired")
-			}
+			assert.Error(t, r.become(a.Password), "a session of another account became one of an account that was retired")
 		}
 	})
 }
 
-// dialRaw connects, and closes the connection when the test ends.
-func (f *fixture) dialRaw() *rawLogin {
-	r, err := dialRaw(f.config.Addr)
-	f.must(err)
-	f.t.Cleanup(func() { _ = r.conn.Close() })
-	return r
-}
-
-// nameRaw begins a login, and stops when the server has read the account.
-func (f *fixture) nameRaw(a mysqladmin.Account) *rawLogin {
-	r := f.dialRaw()
-	f.must(r.name(a.Name, a.Database))
-	return r
-}
-
 // expectEnded fails the test if a login that nameRaw has begun can become a session.
-func (f *fixture) expectEnded(r *rawLogin, a mysqladmin.Account) {
-	assert.False(f.t, r.prove(a.Password) == nil && r.query("DO 1") == nil, "a pending login outlived its account")
+func (f *fixture) expectEnded(r *rawLogin) {
+	assert.False(f.t, r.prove() == nil && r.query(f.t.Context(), "DO 1") == nil, "a pending login outlived its account")
 }
 
 // Tenants can use up the files that a server may have open. MariaDB then cannot list what an account defines. Access is
@@ -162,14 +146,8 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 
 // forbidFiles lets the server open no more files than it has open now, until the function that it returns is called.
 func (f *fixture) forbidFiles() (allow func()) {
-	file := f.strings(f.t.Context(), "SELECT @@pid_file")[0]
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(f.strings(f.t.Context(), "SELECT @@datadir")[0], file)
-	}
-	text, err := os.ReadFile(file)
-	f.must(err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	f.must(err)
+	data := f.strings(f.t.Context(), "SELECT @@datadir")[0]
+	pid := testdrive.Mysqlds(f.t, filepath.Dir(filepath.Clean(data)))[0]
 	before := f.limitFiles(pid, "3")
 	allow = sync.OnceFunc(func() { f.limitFiles(pid, before) })
 	f.t.Cleanup(allow)

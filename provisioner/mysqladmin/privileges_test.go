@@ -198,18 +198,3 @@ func TestSettingsOfGalera(t *testing.T) {
 		}
 	})
 }
-
-// Each engine besides InnoDB has to be disabled.
-func TestEachEngineHasToBeDisabled(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		if s.Flavour == "mariadb" { // where one setting is for all of them
-			return
-		}
-		f := newFixture(t, testdrive.PrivateWith(t, s.Flavour,
-			"disabled_storage_engines=MyISAM,BLACKHOLE,FEDERATED,ARCHIVE,MEMORY,MRG_MYISAM")) // all but CSV
-		_, err := f.server.Setup.CheckSettings(t.Context())
-		_, ok := errors.AsType[*mysqladmin.SettingsError](err)
-		assert.True(t, ok, "where CSV is not disabled: %v", err)
-	})
-}

@@ -85,25 +85,6 @@ func (f *fixture) expectFrozen(account string, frozen bool) {
 	}
 }
 
-// An account that lacks one of the write privileges loses the others all the same.
-func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(plan.ReadWrite)
-		f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, false, f.database))
-		f.exec(f.connect(a), "CREATE TABLE t (id INT)")
-		for range 2 { // it may be repeated
-			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, f.database))
-			f.refused(f.connect(a), "INSERT INTO t VALUES (1)", "CREATE PROCEDURE p() SELECT 1")
-		}
-		for range 2 {
-			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, false, f.database))
-			conn := f.connect(a)
-			f.exec(conn, "INSERT INTO t VALUES (1)")
-			f.refused(conn, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t")
-		}
-	})
-}
-
 // privileges returns the privileges on databases.
 func (f *fixture) privileges(account string) string {
 	return f.strings(f.t.Context(), `SELECT COALESCE(GROUP_CONCAT(privilege_type ORDER BY privilege_type), '')
@@ -168,9 +149,12 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 		f.must(f.session.Databases.Create(t.Context(), empty, "", ""))
 		t.Cleanup(func() { f.must(f.session.Databases.Drop(context.Background(), empty)) })
 		db := f.loginAs(f.account(plan.ReadWrite))
+		f.expectSize(f.database, 0, 0)
 		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (b LONGBLOB)")
 		f.expectSize(f.database, 3<<14, 1<<20)
 		f.exec(db, fmt.Sprintf("INSERT INTO `a#p-b` VALUES (REPEAT('x', %d))", 4<<20))
+		f.expectSize(f.database, 4<<20, 16<<20)
+		f.expectSize(f.database[:len(f.database)-1], 0, 0)
 		exact, err := f.server.Sizes.Of(t.Context(), f.database)
 		f.must(err)
 		f.expectMeasured(map[string]int64{f.database: exact.Files, empty: 0}, nil)

@@ -191,56 +191,39 @@ func TestLeaseOutlivesTheOneBefore(t *testing.T) {
 	assert.EqualValues(t, tasks*(times+1), runs.Load(), "a step ran under a lease that was lost")
 }
 
-// The memory of a step outlives its worker.
-func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
+// The memory of a step outlives its worker. What it has forgotten is gone, and it begins again to count the time.
+func TestMemoryOutlivesTheWorker(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	recorded := record(t, s, store.NewTask{})
-	var j journal
+	const since, other task.Key[time.Time] = "since", "other"
+	stored := func(want string) {
+		now, err := s.Tasks.Get(t.Context(), recorded.ID)
+		raw, _ := json.Marshal(now.Memory)
+		assert.True(t, err == nil && string(raw) == want, "stored %s, %v", raw, err)
+	}
+	begun := time.Now().UTC().Add(-time.Hour)
+	saved := `"` + begun.Format(time.RFC3339Nano) + `"`
 	died := false
 	start(t, s, task.Workflow{Steps: []task.Step{
 		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
-			const id task.Key[int] = "id"
-			if saved, found, err := id.Recall(run); found || err != nil {
-				j.note(fmt.Sprintf("found %d, %v", saved, err))
-				return err
+			if !died {
+				assert.NoError(t, since.Save(ctx, run, begun))
+				stored(`{"since":` + saved + `}`)
+				died = true
+				panic("the worker dies")
 			}
-			if err := id.Save(ctx, run, 42); err != nil {
-				return err
-			}
-			stored, err := s.Tasks.Get(ctx, recorded.ID)
-			raw, _ := json.Marshal(stored.Memory)
-			assert.True(t, err == nil && string(raw) == `{"id":42}`, "stored %s, %v", raw, err)
-			died = true
-			panic("the worker dies")
-		}}}})
-	succeeds(t, s, recorded.ID)
-	assert.True(t, died)
-	j.is(t, "found 42, <nil>")
-}
-
-// A task that has forgotten a name begins again to count the time.
-func TestForget(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	recorded := record(t, s, store.NewTask{})
-	start(t, s, task.Workflow{Steps: []task.Step{
-		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
-			const key, other task.Key[time.Time] = "since", "other"
-			if err := key.Save(ctx, run, time.Now().Add(-time.Hour)); err != nil {
-				return err
-			}
-			key.Forget(run)
-			if err := other.Save(ctx, run, time.Now()); err != nil {
-				return err
-			}
-			stored, err := s.Tasks.Get(ctx, recorded.ID)
-			assert.True(t, err == nil && len(stored.Memory) == 1, "stored %s, %v", stored.Memory, err)
-			since, err := task.Since(run, key)
-			assert.True(t, err == nil && since <= time.Minute, "since %s, %v", since, err)
+			at, found, err := since.Recall(run)
+			assert.True(t, found && err == nil && at.Equal(begun), "found %t, %v, %v", found, at, err)
+			since.Forget(run)
+			assert.NoError(t, other.Save(ctx, run, begun))
+			stored(`{"other":` + saved + `}`)
+			took, err := task.Since(run, since)
+			assert.True(t, err == nil && took <= time.Minute, "since %s, %v", took, err)
 			return nil
 		}}}})
 	succeeds(t, s, recorded.ID)
+	assert.True(t, died)
 }
 
 // A task of a kind that only a newer release knows waits for a broker of that release, and nothing is undone.

@@ -75,12 +75,9 @@ func TestTimeZones(t *testing.T) {
 		n, _ := slices.BinarySearchFunc(z.transitions, at, func(t zoneTransition, at int64) int { return cmp.Compare(t.at, at) })
 		return z.transitions[n:]
 	}
-	if got, want := from(rules, 1996), from(z, 1996); !slices.Equal(rules.kinds, z.kinds) || !slices.Equal(got, want) {
-		t.Errorf("by rules: %v, by their times: %v", got, want)
-	}
-	if got := readZone(time.UTC); len(got.transitions) != 1 {
-		t.Errorf("UTC: %v", got)
-	}
+	assert.Equal(t, z.kinds, rules.kinds)
+	assert.Equal(t, from(z, 1996), from(rules, 1996), "by rules")
+	assert.Len(t, readZone(time.UTC).transitions, 1)
 }
 
 // slimZone is a time zone with nothing but a rule, in the format of RFC 8536.

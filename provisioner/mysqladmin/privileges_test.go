@@ -192,9 +192,7 @@ func TestSettingsOfGalera(t *testing.T) {
 			f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, append(given, "wsrep_on=ON", "binlog_format=ROW")...))
 			recommended, err := f.server.Setup.CheckSettings(t.Context())
 			f.must(err)
-			if slices.Contains(mysqladmin.Lines(recommended), line) != (given == nil) {
-				t.Errorf("%s, the server lacks %v", what, mysqladmin.Lines(recommended))
-			}
+			assert.Equal(t, given == nil, slices.Contains(mysqladmin.Lines(recommended), line), "%s, the server lacks it", what)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -29,12 +28,8 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 		f.running(f.config.User, "DROP DATABASE%"+f.database+"%")
 		f.lock(key, leaseHolds)
 		f.must(blocker.Commit())
-		select {
-		case err := <-ended:
-			assert.True(t, mysqladmin.Unreachable(err), "the statement of the former worker: %v", err)
-		case <-time.After(limits.Stuck):
-			t.Fatal("the statement still waits")
-		}
+		err = testdrive.Receive(t, ended, "the statement of the former worker ends")
+		assert.True(t, mysqladmin.Unreachable(err), "the statement of the former worker: %v", err)
 		f.expectDatabase(f.database, true) // or the statement landed
 	})
 }
@@ -63,20 +58,20 @@ func TestSessionsGoRoundByOrganization(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.config.MaxConns = 4
 		server := f.open(f.config)
-		for _, organization := range []string{"greedy", "greedy", "greedy", "other"} {
-			session, err := server.LockIf(t.Context(), uniqueName("task_"), organization, nil, leaseHolds)
-			f.must(err)
-			t.Cleanup(func() { f.must(session.Close()) })
-			if organization == "other" {
-				break
+		lock := func(ctx context.Context, organization string) error {
+			session, err := server.LockIf(ctx, uniqueName("task_"), organization, nil, leaseHolds)
+			if err == nil {
+				t.Cleanup(func() { f.must(session.Close()) })
 			}
-			if server.Stats().InUse == 3 {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(100*time.Millisecond, cancel)
-				_, err = server.LockIf(ctx, uniqueName("task_"), organization, nil, leaseHolds)
-				assert.ErrorIs(t, err, context.Canceled, "a fourth session of one organization")
-			}
+			return err
 		}
+		for range 3 {
+			f.must(lock(t.Context(), "greedy"))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		assert.ErrorIs(t, lock(ctx, "greedy"), context.Canceled, "a fourth session of one organization")
+		f.must(lock(t.Context(), "other"))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -32,15 +33,12 @@ func TestTenantsAreKeptApart(t *testing.T) {
 		f.exec(theirs, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
 			"CREATE PROCEDURE tell() SELECT * FROM user")
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
+		var sleeping sync.WaitGroup
+		sleeping.Go(func() {
 			_, _ = theirs.ExecContext(ctx, "SELECT SLEEP(600) FROM user") // until cancel closes its connection
-		}()
-		defer func() {
-			cancel()
-			<-ended
-		}()
+		})
+		defer sleeping.Wait()
+		defer cancel()
 		f.running(victim.Name, "SELECT SLEEP(600) FROM user")
 		f.exec(f.loginAs(f.account(plan.Admin)), "CREATE TABLE mine (n INT)")
 		for _, role := range everyRole {

@@ -62,9 +62,8 @@ func TestRequestsKeepNoWorker(t *testing.T) {
 	r := startWith(t, s, quick, task.Config{Workers: 2})
 	var all sync.WaitGroup
 	request := func(recorded store.Task, since time.Time, w task.Workflow) {
-		if ended, err := r.Do(t.Context(), recorded, w, since); err != nil || ended.State != store.Succeeded {
-			t.Errorf("%+v, %v", ended, err)
-		}
+		ended, err := r.Do(t.Context(), recorded, w, since)
+		assert.True(t, err == nil && ended.State == store.Succeeded, "%+v, %v", ended, err)
 	}
 	for n := range many {
 		recorded, since := leased(t, s, r, fmt.Sprint("greedy", n))

@@ -16,7 +16,7 @@ const (
 	BackupComplete   = "complete"
 )
 
-// Backup is a backup in the object store.
+// Backup is a backup in the object store. Tasks remember it as JSON, by the names of its fields.
 type Backup struct {
 	ID               string // the broker's own
 	InstanceID       string // which may be deleted

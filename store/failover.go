@@ -91,11 +91,6 @@ func (f *failover) closeConnections() {
 // positionKey is the key under which a connection keeps the position of its server when it was opened.
 const positionKey = "position"
 
-func positionOf(conn *pgx.Conn) position {
-	p, _ := conn.PgConn().CustomData()[positionKey].(position)
-	return p
-}
-
 // OnFailover makes fn be called after each failover, before the new primary is used. fn must not use the store.
 func (s *Store) OnFailover(fn func(Failover)) {
 	s.failover.mu.Lock()
@@ -192,7 +187,7 @@ func (f *failover) recorded(t Task) {
 func (f *failover) current(conn *pgx.Conn) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at := positionOf(conn); at.Timeline != 0 && at != f.at {
+	if at, known := conn.PgConn().CustomData()[positionKey].(position); known && at != f.at {
 		return errReplaced
 	}
 	return nil

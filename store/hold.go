@@ -81,10 +81,10 @@ func (s Recovery) Held(ctx context.Context) error {
 	return nil
 }
 
-// Knows reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted
-// after keep: about older ones it only knows whether the id was ever used.
-func (s Tasks) Knows(ctx context.Context, id int64, at time.Time, keep time.Duration) (bool, error) {
-	return oneRow(ctx, s.pool, pgx.RowTo[bool], knowsTask, id, at, keep)
+// Knows reports whether this PostgreSQL recorded the task of that id at that time. About tasks that are older than
+// lossAge it only knows whether the id was ever used.
+func (s Tasks) Knows(ctx context.Context, id int64, at time.Time) (bool, error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[bool], knowsTask, id, at, lossAge)
 }
 
 const knowsTask = `SELECT coalesce((SELECT created_at = $2 FROM task WHERE id = $1),

@@ -148,9 +148,6 @@ const keyIDBytes = 5
 // keyMark returns the prefix of all ciphertexts of a key.
 func keyMark(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{1}, id) }
 
-// Mark returns the prefix of every new ciphertext.
-func (k *Keyring) Mark() []byte { return keyMark(k.primary) }
-
 // keyOf returns the id of the key that a prefix names. ok is false if it is not a valid prefix.
 func keyOf(mark []byte) (id uint32, ok bool) {
 	if len(mark) != keyIDBytes || mark[0] != 1 {
@@ -187,4 +184,4 @@ func (k *Keyring) Wrap(key, what []byte) ([]byte, error) { return k.aead.Encrypt
 func (k *Keyring) Unwrap(wrapped, what []byte) ([]byte, error) { return k.aead.Decrypt(wrapped, what) }
 
 // Current reports whether Wrap would encrypt with the same key again.
-func (k *Keyring) Current(wrapped []byte) bool { return bytes.HasPrefix(wrapped, k.Mark()) }
+func (k *Keyring) Current(wrapped []byte) bool { return bytes.HasPrefix(wrapped, keyMark(k.primary)) }

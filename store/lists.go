@@ -262,7 +262,7 @@ func listedPage[T any](ctx context.Context, s *database, l list, after []any,
 		rest = append(rest, l.keyIs(beyond, after))
 	}
 	sql, args := complete("SELECT "+l.key+" FROM "+l.table, rest)
-	ends, err := allRows(ctx, s.pool, rowValues, sql+order+lastOfPage, args...)
+	ends, err := allRows(ctx, s.pool, pgx.CollectableRow.Values, sql+order+lastOfPage, args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,8 +278,6 @@ func listedPage[T any](ctx context.Context, s *database, l list, after []any,
 	page, err = allRows(ctx, s.pool, pgx.RowToStructByPos[T], sql+order, args...)
 	return page, end, err
 }
-
-func rowValues(row pgx.CollectableRow) ([]any, error) { return row.Values() }
 
 // complete adds the conditions to a query and numbers the placeholders.
 func complete(query string, conditions []condition) (sql string, args []any) {

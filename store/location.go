@@ -150,6 +150,10 @@ const otherColumns = `CASE WHEN i.next_server IS NULL THEN '' WHEN i.next_dedica
 	ELSE 'dedicated' END, coalesce(i.next_server || i.next_dedicated_id, ''), coalesce(i.next_launcher, ''),
 	i.other_admin_password, i.moved_at`
 
+// placeColumns yields the fields of the Location of an OtherPlace, which there is, in their order.
+const placeColumns = `CASE i.next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END,
+	i.next_server || i.next_dedicated_id, i.next_launcher`
+
 // Elsewhere returns the instance as it is at its other place.
 func (i Instance) Elsewhere() Instance {
 	i.Location, i.AdminPassword, i.NextAdminPassword = i.Other.Location, i.Other.AdminPassword, ""
@@ -268,9 +272,7 @@ type ListedFormer struct {
 
 // Former returns the former place of an instance, or ErrNotFound if there is none.
 func (s Instances) Former(ctx context.Context, id string) (ListedFormer, error) {
-	return oneRow(ctx, s.pool, pgx.RowToStructByPos[ListedFormer], `SELECT
-			CASE WHEN i.next_dedicated_id = '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
-			coalesce(i.next_launcher, ''), i.moved_at,
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[ListedFormer], `SELECT `+placeColumns+`, i.moved_at,
 			(SELECT count(*) FROM binding b WHERE b.instance_id = i.id AND b.created_at < i.moved_at)
 		FROM instance i WHERE i.id = $1 AND i.moved_at IS NOT NULL`, id)
 }

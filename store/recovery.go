@@ -73,9 +73,7 @@ type RecordedPlace struct {
 
 // Places reads the other places of all instances.
 func (s Recovery) Places(ctx context.Context) ([]RecordedPlace, error) {
-	return scanned[RecordedPlace](ctx, s.pool, `SELECT i.id, i.database_name,
-			CASE i.next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
-			i.next_launcher, i.moved_at
+	return scanned[RecordedPlace](ctx, s.pool, `SELECT i.id, i.database_name, `+placeColumns+`, i.moved_at
 		FROM instance i WHERE i.next_server IS NOT NULL ORDER BY i.id`)
 }
 

@@ -42,7 +42,7 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 			}
 			_, err = s.Tasks.DeleteFinished(t.Context(), c.age)
 			require.NoError(t, err)
-			knows, err := s.Tasks.Knows(t.Context(), told.TaskID, told.TaskAt, 28*day)
+			knows, err := s.Tasks.Knows(t.Context(), told.TaskID, told.TaskAt)
 			assert.True(t, err == nil && knows, "a task that servers were told of is known: %v, %v", knows, err)
 			m, err := s.Recovery.Mark(t.Context())
 			assert.True(t, err == nil && m.TaskID >= told.TaskID,

@@ -44,17 +44,8 @@ func (s Tasks) RecordScheduled(ctx context.Context, kind string, by Schedule) (T
 // ScheduleWaits returns how long it is, by kind, until the next task of each recorded schedule is due, 0 for those that
 // are.
 func (s Tasks) ScheduleWaits(ctx context.Context) (map[string]time.Duration, error) {
-	type wait struct {
-		Kind string
-		For  time.Duration
-	}
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[wait],
+	return named[time.Duration](ctx, s.pool,
 		"SELECT kind, CASE WHEN next_at > now() THEN next_at - now() ELSE '0' END FROM schedule")
-	waits := make(map[string]time.Duration, len(all))
-	for _, w := range all {
-		waits[w.Kind] = w.For
-	}
-	return waits, err
 }
 
 // MakeDue makes the next RecordScheduled record a task of a scheduled kind. If one is in progress, which may not see

@@ -119,32 +119,18 @@ func (s Tasks) DueCount(ctx context.Context) (int64, error) {
 // Measurements returns when each shared server, and the dedicated servers together (""), were last measured: see
 // RecordMeasurement.
 func (s Usages) Measurements(ctx context.Context) (map[string]time.Time, error) {
-	return s.times(ctx, "SELECT server, measured_at FROM storage_measurement")
+	return named[time.Time](ctx, s.pool, "SELECT server, measured_at FROM storage_measurement")
 }
 
 // Unmeasured lists dedicated servers, by id, whose instance is ready and was last measured longer ago than age. The
 // time is that of the last measurement or, without one, of the instance's creation. It returns at most limit servers,
 // those measured longest ago.
 func (s Usages) Unmeasured(ctx context.Context, age time.Duration, limit int) (map[string]time.Time, error) {
-	return s.times(ctx, `SELECT i.dedicated_id, coalesce(u.measured_at, i.created_at) AS at
+	return named[time.Time](ctx, s.pool, `SELECT i.dedicated_id, coalesce(u.measured_at, i.created_at) AS at
 		FROM resource r JOIN instance i ON i.id = r.instance_id AND i.dedicated_id = r.name AND i.state = 'ready'
 		LEFT JOIN storage_usage u USING (database_name)
 		WHERE r.kind = $1 AND r.server = '' AND coalesce(u.measured_at, i.created_at) < now() - $2::interval
 		ORDER BY at LIMIT $3`, DedicatedResource, age, limit)
-}
-
-// times runs a query that yields the names of servers, each with a time.
-func (s Usages) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
-	type row struct {
-		Server string
-		At     time.Time
-	}
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row], query, args...)
-	at := make(map[string]time.Time, len(all))
-	for _, r := range all {
-		at[r.Server] = r.At
-	}
-	return at, err
 }
 
 // Reports summarises what is recorded, for people and metrics.

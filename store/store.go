@@ -183,7 +183,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (_ 
 		return nil, fmt.Errorf("open the PostgreSQL connection that listens: %w", err)
 	}
 	s.failover.use(s.pool, s.leases, s.listener.pool)
-	if err := s.Ping(ctx); err != nil {
+	if err := s.pool.Ping(ctx); err != nil {
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)
 	}
 	return s, nil
@@ -254,9 +254,6 @@ func laterOf(parameter string) string {
 	return "CASE WHEN " + at + " > now() + interval '1 hour' THEN " + at + " ELSE now() END"
 }
 
-// Ping returns an error if PostgreSQL does not answer.
-func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
-
 // PoolStat returns the figures of the connection pool.
 func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 
@@ -273,6 +270,20 @@ func oneRow[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T
 func allRows[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string,
 	args ...any) ([]T, error) {
 	return query(ctx, statementTime, pool, pgx.CollectRows, scan, sql, args...)
+}
+
+// named runs a query whose rows are a name and a value.
+func named[V any](ctx context.Context, pool *pgxpool.Pool, sql string, args ...any) (map[string]V, error) {
+	type row struct {
+		Name  string
+		Value V
+	}
+	rows, err := allRows(ctx, pool, pgx.RowToStructByPos[row], sql, args...)
+	values := make(map[string]V, len(rows))
+	for _, r := range rows {
+		values[r.Name] = r.Value
+	}
+	return values, err
 }
 
 // scanned is allRows for a background statement that reads whole tables.

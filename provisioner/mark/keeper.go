@@ -173,15 +173,12 @@ func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (conten
 	return content, k.compare(ctx, "the launcher's directory", n.TaskID, n.TaskAt)
 }
 
-// keepTasks is less than the time for which ended tasks are kept.
-const keepTasks = 28 * 24 * time.Hour
-
 // compare holds PostgreSQL, and returns store.ErrHeld, if PostgreSQL does not know the task of a mark.
 func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.Time) error {
 	if taskID == 0 {
 		return nil
 	}
-	knows, err := k.Store.Tasks.Knows(ctx, taskID, at, keepTasks)
+	knows, err := k.Store.Tasks.Knows(ctx, taskID, at)
 	if err != nil {
 		return fmt.Errorf("find task_%d: %w", taskID, err)
 	}

@@ -119,13 +119,6 @@ func TestFailover(t *testing.T) {
 	t.Run("frozen", testFrozenPrimary)
 }
 
-// openPair opens a migrated store on a pair.
-func openPair(t *testing.T, pair *testdrive.PostgresPair) *store.Store {
-	_, err := store.Migrate(t.Context(), pair.URL)
-	require.NoError(t, err)
-	return servers.OpenStore(t, pair.URL)
-}
-
 // recordTask records a task for an instance of that name.
 func recordTask(t *testing.T, s *store.Store, name string) (store.Task, error) {
 	task := &store.Task{}
@@ -140,7 +133,7 @@ func recordTask(t *testing.T, s *store.Store, name string) (store.Task, error) {
 func testSynchronousFailover(t *testing.T) {
 	t.Parallel()
 	pair := testdrive.StartPostgresPair(t, true)
-	s := openPair(t, pair)
+	s := openMigrated(t, pair.URL)
 	var mu sync.Mutex
 	acknowledged := map[string]int64{}
 	last := time.Now() // acknowledgement
@@ -194,7 +187,7 @@ func testSynchronousFailover(t *testing.T) {
 func testAsynchronousFailover(t *testing.T) {
 	t.Parallel()
 	pair := testdrive.StartPostgresPair(t, false)
-	s := openPair(t, pair)
+	s := openMigrated(t, pair.URL)
 	var told []store.Failover
 	s.OnFailover(func(f store.Failover) { told = append(told, f) })
 	first, err := recordTask(t, s, "first")
@@ -234,7 +227,7 @@ func awaitOnStandby(t *testing.T, pair *testdrive.PostgresPair, instance string)
 func testFrozenPrimary(t *testing.T) {
 	t.Parallel()
 	pair := testdrive.StartPostgresPair(t, false)
-	s := openPair(t, pair)
+	s := openMigrated(t, pair.URL)
 	_, err := recordTask(t, s, "before")
 	require.NoError(t, err)
 	awaitOnStandby(t, pair, "before")

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,46 +53,49 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there; what stays
-// behind at the former one is an orphan.
+// TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there. What stays behind
+// at the former one is an orphan once that is forgotten.
 func TestSecondLocation(t *testing.T) {
 	t.Parallel()
-	shared := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, next_server, next_dedicated_id,
-		next_launcher) VALUES ('i', 's', 'p', 'ready', 'from', 'db', 'to', '', '')`
-	dedicated := `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, next_server,
-		next_dedicated_id, next_launcher) VALUES ('j', 's', 'p', 'ready', 'd_from', 'its', '', 'd_to', 'another')`
-	account := `INSERT INTO binding (instance_id, id, state, role, account, password) VALUES ('i', 'b', 'ready', '', 'u', '')`
-	made := `INSERT INTO resource (kind, server, name, instance_id, launcher) VALUES
-		('database', 'from', 'db', 'i', ''), ('account', 'from', 'u', 'i', ''),
-		('dedicated server', '', 'd_from', 'j', 'process'),
-		('database', 'to', 'db', 'i', ''), ('account', 'to', 'u', 'i', ''),
-		('dedicated server', '', 'd_to', 'j', 'another')`
-	moved := `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id, launcher = next_launcher,
-		next_server = NULL, next_dedicated_id = NULL, next_launcher = NULL`
-	from, to := []store.ResourceKey{{Kind: store.DatabaseResource, Server: "from", Name: "db"},
-		{Kind: store.AccountResource, Server: "from", Name: "u"}, {Kind: store.DedicatedResource, Name: "d_from"}},
-		[]store.ResourceKey{{Kind: store.DatabaseResource, Server: "to", Name: "db"},
-			{Kind: store.AccountResource, Server: "to", Name: "u"}, {Kind: store.DedicatedResource, Name: "d_to"}}
-	for _, test := range []struct {
-		name                   string
-		s                      *store.Store
-		fromLive, fromExpected bool
-		toLive, toExpected     bool
-	}{
-		{"while it moves", filled(t, shared, dedicated, account, made), true, true, true, false},
-		{"after it", filled(t, shared, dedicated, account, made, moved), false, false, true, true},
-	} {
-		expect := func(key store.ResourceKey, live, expected bool) {
-			r, err := test.s.Resources.Get(t.Context(), key.Kind, key.Server, key.Name)
+	s := servers.Store(t)
+	ready(t, s, "i", "db")
+	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Account: "u"})
+	insertInstance(t, s, store.Instance{ID: "j", Location: store.DedicatedLocation("process", "d_from"), Database: "its"})
+	write(t, s, func(tx *store.Tx) {
+		tx.SetBindingState("i", "b", store.Ready)
+		tx.SetInstanceState("j", store.Ready)
+	})
+	keys := func(server, dedicated string) []store.ResourceKey {
+		return []store.ResourceKey{{Kind: store.DatabaseResource, Server: server, Name: "db"},
+			{Kind: store.AccountResource, Server: server, Name: "u"}, {Kind: store.DedicatedResource, Name: dedicated}}
+	}
+	from, to := keys("a", "d_from"), keys("b", "d_to")
+	expect := func(when string, of []store.ResourceKey, live, expected bool) {
+		for _, key := range of {
+			r, err := s.Resources.Get(t.Context(), key.Kind, key.Server, key.Name)
 			require.NoError(t, err)
 			assert.True(t, r.Live == live && r.Expected == expected,
-				"%s: %+v is live: %t, expected: %t", test.name, key, r.Live, r.Expected)
-		}
-		for n := range from {
-			expect(from[n], test.fromLive, test.fromExpected)
-			expect(to[n], test.toLive, test.toExpected)
+				"%s: %+v is live: %t, expected: %t", when, key, r.Live, r.Expected)
 		}
 	}
+	inTx(t, s, func(tx *store.Tx) error {
+		i, j := store.Instance{ID: "i", Database: "db"}, store.Instance{ID: "j"}
+		return errors.Join(tx.SetDestination(t.Context(), i, store.SharedLocation("b"), "", 1),
+			tx.SetDestination(t.Context(), j, store.DedicatedLocation("another", "d_to"), "secret", 0))
+	})
+	expect("while it moves", from, true, true)
+	expect("while it moves", to, true, false)
+	write(t, s, func(tx *store.Tx) {
+		tx.SwapPlaces("i")
+		tx.SwapPlaces("j")
+	})
+	expect("after it", from, true, false)
+	expect("after it", to, true, true)
+	for _, id := range []string{"i", "j"} {
+		require.NoError(t, s.Instances.ForgetFormer(t.Context(), id))
+	}
+	expect("once the former place is forgotten", from, false, false)
+	expect("once the former place is forgotten", to, true, true)
 }
 
 // Code asks Location, or the column location_kind, for the kind of a location. It does not derive the kind from a name
@@ -198,9 +202,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 	t.Parallel()
 	pg, ctx := testdrive.StartPostgres(t), t.Context()
-	_, err := store.Migrate(ctx, pg.URL)
-	require.NoError(t, err)
-	s := servers.OpenStore(t, pg.URL)
+	s := openMigrated(t, pg.URL)
 	await := func(what, query string) {
 		testdrive.Eventually(t, what, func() (holds bool) {
 			conn, err := pgx.Connect(ctx, pg.URL) // a new one has the settings that all others have

@@ -155,14 +155,21 @@ func withConnections(t *testing.T, most string) *store.Store {
 	return servers.OpenStore(t, u.String())
 }
 
+// lock is for a transaction that locks an instance.
+func lock(t *testing.T, id string) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		_, err := tx.LockInstance(t.Context(), id)
+		return err
+	}
+}
+
 // When PostgreSQL refuses further connections, all transactions share those that there are.
 func TestPostgresTakesNoMoreConnections(t *testing.T) {
 	t.Parallel()
 	pg := testdrive.StartPostgres(t)
-	_, err := store.Migrate(t.Context(), pg.URL)
-	require.NoError(t, err)
-	s := servers.OpenStore(t, pg.URL)
+	s := openMigrated(t, pg.URL)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	var err error
 	for err == nil {
 		var conn *pgx.Conn
 		if conn, err = pgx.Connect(t.Context(), pg.URL); err == nil {
@@ -173,9 +180,7 @@ func TestPostgresTakesNoMoreConnections(t *testing.T) {
 	require.True(t, refused != nil && refused.Code == "53300", "%v", err)
 	var all errgroup.Group
 	for range 20 {
-		all.Go(func() error {
-			return s.InTx(t.Context(), func(tx *store.Tx) error { _, err := tx.LockInstance(t.Context(), "i"); return err })
-		})
+		all.Go(func() error { return s.InTx(t.Context(), lock(t, "i")) })
 	}
 	require.NoError(t, all.Wait())
 }
@@ -198,9 +203,7 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 func TestReadsDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := testdrive.StartPostgres(t)
-	_, err := store.Migrate(t.Context(), p.URL)
-	require.NoError(t, err)
-	s := servers.OpenStore(t, p.URL)
+	s := openMigrated(t, p.URL)
 	id := newTask(t, s, provisionOf("i")).ID
 	p.Freeze(t)
 	defer p.Thaw(t)
@@ -230,7 +233,7 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 	n.BindingID, n.Kind = "b", store.Unbind
 	unbind := newTask(t, s, n)
 	assert.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockInstance(ctx, "i"); err != nil {
+		if err := lock(t, "i")(tx); err != nil {
 			return err
 		}
 		return s.Queue.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) {
@@ -244,13 +247,9 @@ func TestWaitForALockEnds(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	ready(t, s, "i", "db")
-	lock := func(tx *store.Tx) error {
-		_, err := tx.LockInstance(t.Context(), "i")
-		return err
-	}
 	write(t, s, func(tx *store.Tx) {
-		assert.NoError(t, lock(tx))
-		err := s.InTx(t.Context(), lock)
+		assert.NoError(t, lock(t, "i")(tx))
+		err := s.InTx(t.Context(), lock(t, "i"))
 		assert.True(t, errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrUnavailable), "%v", err)
 	})
 }
@@ -263,12 +262,6 @@ func TestConnectionsGoRound(t *testing.T) {
 	for _, id := range []string{"greedy", "other"} {
 		ready(t, s, id, "db_"+id)
 	}
-	lock := func(id string) error {
-		return s.InTx(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.LockInstance(t.Context(), id)
-			return err
-		})
-	}
 	const many = 20
 	var all sync.WaitGroup
 	var commits atomic.Int64
@@ -277,7 +270,7 @@ func TestConnectionsGoRound(t *testing.T) {
 		all.Go(func() {
 			comes <- true
 			for {
-				if !assert.NoError(t, lock("greedy")) {
+				if !assert.NoError(t, s.InTx(t.Context(), lock(t, "greedy"))) {
 					return
 				}
 				commits.Add(1)
@@ -293,7 +286,7 @@ func TestConnectionsGoRound(t *testing.T) {
 		testdrive.Receive(t, comes, "the greedy one comes")
 	}
 	before := commits.Load()
-	assert.NoError(t, lock("other"), "beside many of another one")
+	assert.NoError(t, s.InTx(t.Context(), lock(t, "other")), "beside many of another one")
 	n := commits.Load() - before
 	assert.True(t, n <= 3*many, "%d transactions of another one went first", n)
 	close(done)

@@ -77,6 +77,13 @@ func fresh(t *testing.T) (s *store.Store, url string) {
 	return servers.OpenStore(t, url), url
 }
 
+// openMigrated opens a store on a PostgreSQL of the test's own.
+func openMigrated(t *testing.T, url string) *store.Store {
+	_, err := store.Migrate(t.Context(), url)
+	require.NoError(t, err)
+	return servers.OpenStore(t, url)
+}
+
 // filled returns a store whose database statements have filled.
 func filled(t *testing.T, statements ...string) *store.Store {
 	s, url := fresh(t)

@@ -186,16 +186,12 @@ func (s *Servers) Connections(ctx context.Context, health map[string]error) map[
 // Health pings every server at the same time. A nil error means that the server responds.
 func (s *Servers) Health(ctx context.Context) map[string]error {
 	var mu sync.Mutex
-	var asked sync.WaitGroup
 	health := make(map[string]error, len(s.all))
-	for _, server := range s.all {
-		asked.Go(func() {
-			err := server.Ping(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			health[server.Name()] = err
-		})
-	}
-	asked.Wait()
+	s.eachServer(func(server *Server) {
+		err := server.Ping(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		health[server.Name()] = err
+	})
 	return health
 }

@@ -3,7 +3,6 @@ package shared
 import (
 	"bytes"
 	"crypto/rand"
-	"database/sql"
 	"log/slog"
 	"strings"
 	"testing"
@@ -30,19 +29,19 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		for n := range statements {
 			statements[n] = strings.Replace(statements[n], sharedserver.Account, account, 1)
 		}
-		exec(t, root, statements...)
-		defer exec(t, root, "DROP USER "+account)
+		testdrive.Exec(t, root, statements...)
+		defer testdrive.Exec(t, root, "DROP USER "+account)
 		server := watch(t, s, mysqladmin.Config{User: account, Password: password, CA: []byte(s.CA)})
 		server.look(t, nil)
 
-		exec(t, root, "REVOKE PROCESS ON *.* FROM "+account)
+		testdrive.Exec(t, root, "REVOKE PROCESS ON *.* FROM "+account)
 		server.look(t, nil) // not on each look
 		server.privileged = server.privileged.Add(-privilegesInterval)
 		var lacking *mysqladmin.PrivilegesError
 		log := server.look(t, &lacking) + server.look(t, &lacking)
 		assert.Equal(t, 1, strings.Count(log, "GRANT PROCESS ON"), "the missing privilege is told once:\n%s", log)
 
-		exec(t, root, "GRANT PROCESS ON *.* TO "+account)
+		testdrive.Exec(t, root, "GRANT PROCESS ON *.* TO "+account)
 		assert.Contains(t, server.look(t, nil), "can be used again", "the log does not say that all is well:")
 	})
 }
@@ -85,7 +84,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	s := testdrive.PrivateWith(t, flavour, lax[flavour], "max_prepared_stmt_count=16382")
 	root := s.Admin(t)
 	if flavour == "mariadb" {
-		exec(t, root, "SET GLOBAL enforce_storage_engine = NULL")
+		testdrive.Exec(t, root, "SET GLOBAL enforce_storage_engine = NULL")
 	}
 	server := watch(t, s, mysqladmin.Config{User: s.BrokerUser, Password: s.BrokerPassword, CA: []byte(s.CA)})
 	var unset *mysqladmin.SettingsError
@@ -94,7 +93,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 		"the log does not say what to set:\n%s", log)
 	assert.NotContains(t, server.look(t, &unset), "max_prepared_stmt_count", "the log says it again")
 	if flavour == "mariadb" { // MySQL's setting takes a restart
-		exec(t, root, "SET GLOBAL enforce_storage_engine = InnoDB")
+		testdrive.Exec(t, root, "SET GLOBAL enforce_storage_engine = InnoDB")
 		server.look(t, nil)
 	}
 }
@@ -105,11 +104,4 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	s := servers.Any(t)
 	server := watch(t, s, mysqladmin.Config{User: s.BrokerUser, Password: s.BrokerPassword})
 	assert.Contains(t, server.look(t, nil), "offers TLS, but nothing verifies its certificate")
-}
-
-func exec(t *testing.T, db *sql.DB, statements ...string) {
-	for _, statement := range statements {
-		_, err := db.Exec(statement)
-		require.NoError(t, err, statement)
-	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/store"
@@ -119,12 +118,6 @@ func TestExaminationsTellOfDeletedRecords(t *testing.T) {
 		"with 3 deleted, the log has %q", line)
 }
 
-// collected is what the examinations add to /metrics.
-type collected struct{ *examinations }
-
-func (c collected) Describe(chan<- *prometheus.Desc)         {}
-func (c collected) Collect(metrics chan<- prometheus.Metric) { c.collect(metrics) }
-
 // Findings are counted by kind and server, and each is logged once. What another broker may have made is not.
 func TestExaminationsTellOfFindings(t *testing.T) {
 	t.Parallel()
@@ -140,18 +133,8 @@ func TestExaminationsTellOfFindings(t *testing.T) {
 	for name, want := range map[string]int{"left": 1, "dropped": 1, "failed": 1, "foreign": 0} {
 		assert.Equal(t, want, strings.Count(log.String(), "name="+name), "%s in the log", name)
 	}
-	r := prometheus.NewRegistry()
-	r.MustRegister(collected{e})
-	families, err := r.Gather()
-	require.NoError(t, err)
-	got := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if len(m.GetLabel()) == 2 {
-				got[f.GetName()+" "+m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
-			}
-		}
-	}
+	got := gathered(t, prometheus.CollectorFunc(e.collect))
+	delete(got, "mysql_broker_examination_timestamp_seconds")
 	assert.Equal(t, map[string]float64{"mysql_broker_orphans database a": 1, "mysql_broker_orphans account a": 0,
 		"mysql_broker_missing_resources database a": 0, "mysql_broker_missing_resources account a": 1,
 		"mysql_broker_kept_resources database a": 0, "mysql_broker_orphans dedicated_server ": 0,

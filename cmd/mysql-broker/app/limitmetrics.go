@@ -28,7 +28,7 @@ func (c *stateCollector) collectLimits(ch chan<- prometheus.Metric) {
 	ofOrganizations := false
 	for id, l := range limits {
 		if l.Instances > 0 {
-			gauge(ch, limitDesc, float64(l.Instances), c.limitLabel(id))
+			gauge(ch, limitDesc, float64(l.Instances), planLabel(c.names, id))
 		}
 		ofOrganizations = ofOrganizations || l.PerOrganization > 0
 	}
@@ -46,16 +46,9 @@ func (c *stateCollector) collectLimits(ch chan<- prometheus.Metric) {
 		if l.PerOrganization == 0 {
 			continue
 		}
-		gauge(ch, organizationLimitDesc, float64(l.PerOrganization), c.limitLabel(id))
+		gauge(ch, organizationLimitDesc, float64(l.PerOrganization), planLabel(c.names, id))
 		if err == nil {
-			gauge(ch, organizationDesc, float64(most[id]), c.limitLabel(id))
+			gauge(ch, organizationDesc, float64(most[id]), planLabel(c.names, id))
 		}
 	}
-}
-
-func (c *stateCollector) limitLabel(planID string) string {
-	if planID == "" {
-		return ""
-	}
-	return planLabel(c.names, planID)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,7 +90,13 @@ func TestWhenServersWereMeasured(t *testing.T) {
 		{true, time.Minute, []string{"", "d_1", "measured", "never"}},
 		{true, 2 * time.Hour, []string{"", "measured", "never"}},
 	} {
-		shown := measuredSeries(t, newQuotaCollector(s, on, c.dedicated, c.interval, nil, slog.New(slog.DiscardHandler)))
+		shown := map[string]float64{}
+		collector := newQuotaCollector(s, on, c.dedicated, c.interval, nil, slog.New(slog.DiscardHandler))
+		for series, at := range gathered(t, collector) {
+			if server, ok := strings.CutPrefix(series, "mysql_broker_quota_measurement_timestamp_seconds "); ok {
+				shown[server] = at
+			}
+		}
 		got := slices.Sorted(maps.Keys(shown))
 		assert.True(t, slices.Equal(got, c.want),
 			"launcher: %t, interval %v: %q instead of %q", c.dedicated, c.interval, got, c.want)
@@ -101,19 +108,20 @@ func TestWhenServersWereMeasured(t *testing.T) {
 	}
 }
 
-// measuredSeries are the times of measurements that a collector shows, by server.
-func measuredSeries(t *testing.T, c prometheus.Collector) map[string]float64 {
+// gathered returns the gauges that a collector exports, by their names and the values of their labels.
+func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	shown := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() != "mysql_broker_quota_measurement_timestamp_seconds" {
-			continue
-		}
 		for _, m := range f.GetMetric() {
-			shown[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			series := f.GetName()
+			for _, label := range m.GetLabel() {
+				series += " " + label.GetValue()
+			}
+			shown[series] = m.GetGauge().GetValue()
 		}
 	}
 	return shown
@@ -143,21 +151,15 @@ func TestTroubleCollector(t *testing.T) {
 		"west":  observer{err: errors.New("no answer"), asked: &asked},
 		"plain": struct{ launcher.Launcher }{},
 	}
-	r := prometheus.NewRegistry()
-	r.MustRegister(troubleCollector{all, slog.New(slog.DiscardHandler)})
+	c := troubleCollector{all, slog.New(slog.DiscardHandler)}
+	prometheus.NewRegistry().MustRegister(c)
 	assert.False(t, asked.Load(), "a launcher was asked before the first scrape")
-	families, err := r.Gather()
-	require.True(t, err == nil && len(families) == 1, "%d families, %v", len(families), err)
-	got := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+	want := map[string]float64{}
+	for trouble, n := range map[string]float64{"node-lost": 2, "evicted": 0, "out-of-memory": 0, "volume-full": 0,
+		"crashing": 0, "not-ready": 0, "no-image": 0, "no-node": 0, "no-pod": 0} {
+		want["mysql_broker_dedicated_servers_in_trouble east "+trouble] = n
 	}
-	want := map[string]float64{"east node-lost": 2, "east evicted": 0, "east out-of-memory": 0, "east volume-full": 0,
-		"east crashing": 0, "east not-ready": 0,
-		"east no-image": 0, "east no-node": 0, "east no-pod": 0}
-	if families[0].GetName() != "mysql_broker_dedicated_servers_in_trouble" || !maps.Equal(got, want) {
-		t.Errorf("%s is %v, want %v", families[0].GetName(), got, want)
-	}
+	assert.Equal(t, want, gathered(t, c))
 }
 
 // Concurrent requests to /metrics or /readyz query the servers once. A later request queries them again.

@@ -23,22 +23,14 @@ type storage struct {
 	Message string `json:"storage_message,omitempty"`
 }
 
-// String returns text for people: "12.3 of 100 MiB (12 %), ok".
-func (s *storage) String() string {
-	if s == nil {
+// String returns text for people: "12.3 of 100 MiB (12 %), ok"; or "" if the broker reports none.
+func (s storage) String() string {
+	if s.Quota == 0 {
 		return ""
 	}
 	const mebibyte = 1 << 20
 	return fmt.Sprintf("%.1f of %d MiB (%d %%), %s", float64(s.Bytes)/mebibyte, s.Quota/mebibyte, s.Bytes*100/s.Quota,
 		s.State)
-}
-
-// used is the storage, nil if the broker reports none.
-func (a attributes) used() *storage {
-	if a.Quota == 0 {
-		return nil
-	}
-	return &a.storage
 }
 
 // bindings returns text for people, such as "3 of 10", or "" if the broker reports none.

@@ -14,9 +14,9 @@ import (
 type view struct {
 	Name string `json:"name"`
 	*instance
-	Storage     *storage `json:"storage,omitempty"`
-	Bindings    int      `json:"bindings,omitempty"`
-	MaxBindings int      `json:"max_bindings,omitempty"`
+	Storage     storage `json:"storage,omitzero"`
+	Bindings    int     `json:"bindings,omitempty"`
+	MaxBindings int     `json:"max_bindings,omitempty"`
 }
 
 func (s *session) services(ctx context.Context, _ []string) error {
@@ -65,15 +65,9 @@ func (s *session) service(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	used := reported.used()
 	if s.json {
-		v := view{Name: name, instance: in}
-		v.Storage, v.Bindings, v.MaxBindings = used, reported.Bindings, reported.MaxBindings
-		return s.printJSON(v)
-	}
-	var warning string
-	if used != nil {
-		warning = used.Message
+		return s.printJSON(view{Name: name, instance: in, Storage: reported.storage, Bindings: reported.Bindings,
+			MaxBindings: reported.MaxBindings})
 	}
 	rows := [][]string{
 		{"name:", name},
@@ -82,8 +76,8 @@ func (s *session) service(ctx context.Context, args []string) error {
 		{"plan:", in.Plan.Name},
 		{"last operation:", in.Last.String()},
 		{"message:", in.Last.Description},
-		{"storage:", used.String()},
-		{"", warning},
+		{"storage:", reported.storage.String()},
+		{"", reported.Message},
 		{"bindings:", reported.bindings()},
 		{"dashboard:", in.Dashboard},
 		{"keys:", strings.Join(slices.Sorted(maps.Keys(in.Keys)), ", ")},

@@ -33,10 +33,6 @@ func TestCatalogCheck(t *testing.T) {
 	assert.True(t, out.Status != 0 && strings.HasPrefix(out.Stderr, fmt.Sprintf("%s:%d: ", bad, second)) &&
 		strings.Contains(out.Stderr, fmt.Sprintf("line %d", first)),
 		"a catalog with two plans of one name: status %d, %q", out.Status, out.Stderr)
-	if out := testdrive.Run(t, nil, "catalog", "check", "/no/such/file"); out.Status == 0 ||
-		!strings.Contains(out.Stderr, "/no/such/file") {
-		t.Errorf("no catalog: status %d, %q", out.Status, out.Stderr)
-	}
 }
 
 // lineOf counts from 1.

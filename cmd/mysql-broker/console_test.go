@@ -165,8 +165,7 @@ func TestOperatorsMistakes(t *testing.T) {
 // configuration, and servers that lack what the broker needs.
 func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.Operator, env map[string]string, i testdrive.Instance) {
 	o.Env["MYSQL_SERVERS"] = "[]"
-	_, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
-	require.NoError(t, err)
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
 	assert.Equal(t, []string{i.ID}, o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1"), "instances")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
 	lesser := p.Server
@@ -178,9 +177,7 @@ func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.O
 	assert.True(t, strings.Contains(shown, "unusable") && strings.Contains(shown, "GRANT "),
 		"a server on which the broker lacks privileges is shown as %s", shown)
 	o.Env["MYSQL_SERVERS"] = "[]"
-	_, err = testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID,
-		i.PlanID)
-	require.NoError(t, err)
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID, i.PlanID)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 	assert.Equal(t, "[]\n", o.Run(t, 0, "servers", "--json").Stdout,
 		"servers that are neither configured nor hold anything")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +13,7 @@ import (
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // What is left to brokers is not called done.
@@ -51,11 +51,8 @@ func TestRefusedRecoveryChangesNothing(t *testing.T) {
 func TestRecoveryWhoseEndFails(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, conn.Close(t.Context())) }()
-	_, err = conn.Exec(t.Context(), "ALTER TABLE mark ADD CHECK (held_since IS NOT NULL) NOT VALID")
-	require.NoError(t, err)
+	testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t,
+		"ALTER TABLE mark ADD CHECK (held_since IS NOT NULL) NOT VALID")
 	cfg := recovery.Config{Store: servers.OpenStore(t, url), Fleet: fleet.New(fleet.Config{})}
 	report, err := recoverFrom(t.Context(), cfg, true, true)
 	assert.ErrorContains(t, err, "end the hold")

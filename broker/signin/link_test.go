@@ -1,53 +1,36 @@
 package signin_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/signin"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 )
 
-// terminal is what a broker on one's own machine prints.
-type terminal struct {
-	mu    sync.Mutex
-	links []string
-}
-
-func (l *terminal) print(link string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.links = append(l.links, link)
-}
-
-func (l *terminal) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.links
-}
-
-// startOwn runs a dashboard as `mysql-broker dev` does.
-func startOwn(t *testing.T) (dashboardURL string, s *signin.SignIn, printed *terminal) {
-	printed = &terminal{}
+// startOwn runs a dashboard as `mysql-broker dev` does. printed returns the links that it has printed.
+func startOwn(t *testing.T) (dashboardURL string, s *signin.SignIn, printed func() []string) {
+	var terminal logged.Text
 	server := httptest.NewUnstartedServer(nil)
 	dashboardURL = "http://" + server.Listener.Addr().String()
 	external, err := url.Parse(dashboardURL)
 	require.NoError(t, err)
-	s = signin.New(signin.Config{ExternalURL: external, Store: servers.Store(t), Announce: printed.print,
+	s = signin.New(signin.Config{ExternalURL: external, Store: servers.Store(t), Announce: func(link string) { fmt.Fprintln(&terminal, link) },
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	server.Config.Handler = serve(s)
 	server.Start()
 	t.Cleanup(server.Close)
-	return dashboardURL, s, printed
+	return dashboardURL, s, func() []string { return strings.Fields(terminal.String()) }
 }
 
 func TestLink(t *testing.T) {
@@ -100,10 +83,10 @@ func TestLinksAreAnnounced(t *testing.T) {
 	for range 3 {
 		b.Open(t, address+"/dashboard/").Expect(t, http.StatusUnauthorized, "Open the link that the broker printed")
 	}
-	require.Len(t, printed.all(), 1)
-	b.Open(t, printed.all()[0]).Expect(t, http.StatusOK, `"Operator":true`)
-	b.Open(t, printed.all()[0]).Expect(t, http.StatusForbidden, "The broker has printed another one")
-	links := printed.all()
+	require.Len(t, printed(), 1)
+	b.Open(t, printed()[0]).Expect(t, http.StatusOK, `"Operator":true`)
+	b.Open(t, printed()[0]).Expect(t, http.StatusForbidden, "The broker has printed another one")
+	links := printed()
 	require.True(t, len(links) == 2 && links[0] != links[1], "printed: %q", links)
-	openid.NewBrowser(t).Open(t, printed.all()[1]).Expect(t, http.StatusOK, `"Operator":true`)
+	openid.NewBrowser(t).Open(t, links[1]).Expect(t, http.StatusOK, `"Operator":true`)
 }

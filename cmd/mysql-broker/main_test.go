@@ -87,17 +87,18 @@ func TestCommandsLeakNothing(t *testing.T) {
 	password, _ := wrongPassword.User.Password()
 	seen.Add(password)
 	wrongPassword.User = url.UserPassword(wrongPassword.User.Username(), hidden)
-	mistakes := map[string]map[string]string{
-		"PostgreSQL does not listen":         {"DATABASE_URL": "postgres://me:" + hidden + "@127.0.0.1:1/db"},
-		"PostgreSQL refuses":                 {"DATABASE_URL": wrongPassword.String()},
-		"DATABASE_URL has an unknown option": {"DATABASE_URL": "postgres://me:" + hidden + "@h/db?sslmode=" + hidden},
-	}
-	statuses := map[string]int{"PostgreSQL does not listen": 1, "PostgreSQL refuses": 1, "DATABASE_URL has an unknown option": 78}
-	for mistake, change := range mistakes {
+	for mistake, test := range map[string]struct {
+		url    string
+		status int
+	}{
+		"PostgreSQL does not listen":         {"postgres://me:" + hidden + "@127.0.0.1:1/db", 1},
+		"PostgreSQL refuses":                 {wrongPassword.String(), 1},
+		"DATABASE_URL has an unknown option": {"postgres://me:" + hidden + "@h/db?sslmode=" + hidden, 78},
+	} {
 		env := maps.Clone(good)
-		maps.Copy(env, change)
+		env["DATABASE_URL"] = test.url
 		for _, command := range []string{"serve", "migrate", "rotate-keys", "rotate-admin-passwords", "doctor"} {
-			want := statuses[mistake]
+			want := test.status
 			if command == "rotate-admin-passwords" { // which is not configured: it needs a launcher
 				want = 78
 			}

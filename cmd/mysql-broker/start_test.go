@@ -25,14 +25,20 @@ const secret = "hunter2-do-not-tell"
 // Every mistake is reported at once, those of the catalog too. Which there are, packages config and catalog test.
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
-	broken := filepath.Join(t.TempDir(), "catalog.yml")
-	require.NoError(t, os.WriteFile(broken, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600))
+	broken := brokenCatalog(t)
 	env := wrongly(t, map[string]string{"CATALOG": broken, "PORT": "http", "LOG_LEVEL": "chatty", "MYSQL_SERVERS": secret})
 	out := testdrive.Run(t, env, "serve").Expect(t, 78)
 	assert.NotContains(t, out.Stdout+out.Stderr, secret)
 	for _, want := range []string{"PORT", "LOG_LEVEL", "MYSQL_SERVERS", broken + ":2:", broken + ":3:"} {
 		assert.NotEmpty(t, containing(out.Stderr, want), "no line about %q in:\n%s", want, out.Stderr)
 	}
+}
+
+// brokenCatalog writes a catalog with mistakes in its lines 2 and 3.
+func brokenCatalog(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "catalog.yml")
+	require.NoError(t, os.WriteFile(file, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600))
+	return file
 }
 
 // wrongly is a valid configuration with some values changed. Nothing connects to what it names.

@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,6 +60,11 @@ func TestCallbackThatDoesNotFit(t *testing.T) {
 		b := openid.NewBrowser(t)
 		return b, callback(t, b, d.at(managed), openid.Developer, change)
 	}
+	refused := func(t *testing.T, b *openid.Browser, address, says string) {
+		b.Open(t, address).Expect(t, http.StatusBadRequest, says)
+		expectNobody(t, b, d)
+	}
+	const over, failed = "This sign-in is over, or is not yours.", "The sign-in failed."
 	t.Run("unchanged", func(t *testing.T) {
 		b, u := back(t, nil)
 		expect(t, b.Open(t, u.String()), openid.Developer, signin.Manage)
@@ -67,7 +73,7 @@ func TestCallbackThatDoesNotFit(t *testing.T) {
 		b, u := back(t, nil)
 		state := u.Query().Get("state")
 		for _, changed := range []string{"", state[:12], state[:len(state)-1], state + "A", strings.ToUpper(state), "é"} {
-			b.Open(t, with(u, "state", changed)).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
+			b.Open(t, with(u, "state", changed)).Expect(t, http.StatusBadRequest, over)
 		}
 		expectNobody(t, b, d)
 	})
@@ -75,45 +81,36 @@ func TestCallbackThatDoesNotFit(t *testing.T) {
 		_, u := back(t, nil)
 		victim := openid.NewBrowser(t)
 		victim.Open(t, d.at(visible)) // has a sign-in of its own under way
-		victim.Open(t, u.String()).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
-		expectNobody(t, victim, d)
+		refused(t, victim, u.String(), over)
 	})
 	t.Run("a code that was made for another sign-in", func(t *testing.T) {
 		_, theirs := back(t, nil)
 		b, u := back(t, nil)
-		b.Open(t, with(u, "code", theirs.Query().Get("code"))).Expect(t, http.StatusBadRequest, "The sign-in failed.")
-		expectNobody(t, b, d)
+		refused(t, b, with(u, "code", theirs.Query().Get("code")), failed)
 	})
 	t.Run("a code that is none", func(t *testing.T) {
 		for _, code := range []string{"", "x", strings.Repeat("y", 5000)} {
 			b, u := back(t, nil)
-			b.Open(t, with(u, "code", code)).Expect(t, http.StatusBadRequest, "The sign-in failed.")
-			expectNobody(t, b, d)
+			refused(t, b, with(u, "code", code), failed)
 		}
 	})
-	t.Run("another code challenge", func(t *testing.T) {
-		b, u := back(t, func(q url.Values) { q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(make([]byte, 32))) })
-		b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
-		expectNobody(t, b, d)
-	})
-	t.Run("another nonce", func(t *testing.T) {
-		for _, nonce := range []string{"", "another"} {
-			b, u := back(t, func(q url.Values) { q.Set("nonce", nonce) })
-			b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
-			expectNobody(t, b, d)
+	t.Run("another code challenge or nonce", func(t *testing.T) {
+		for _, changed := range []url.Values{{"nonce": {""}}, {"nonce": {"another"}},
+			{"code_challenge": {base64.RawURLEncoding.EncodeToString(make([]byte, 32))}}} {
+			b, u := back(t, func(q url.Values) { maps.Copy(q, changed) })
+			refused(t, b, u.String(), failed)
 		}
 	})
 	t.Run("twice", func(t *testing.T) {
 		b, u := back(t, nil)
 		attempt := b.Cookies(t, d.URL, "attempt")[0]
 		expect(t, b.Open(t, u.String()), openid.Developer, signin.Manage)
-		b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
+		b.Open(t, u.String()).Expect(t, http.StatusBadRequest, over)
 		expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage) // and who is signed in stays so
 
 		thief := openid.NewBrowser(t)
 		thief.SetCookie(t, d.URL, attempt)
-		thief.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
-		expectNobody(t, thief, d)
+		refused(t, thief, u.String(), failed)
 	})
 }
 

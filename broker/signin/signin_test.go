@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/signin"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/testdrive"
 )
@@ -118,18 +117,12 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Requests of scripts are not redirected to a page for people.
+// Requests of scripts are not redirected to a page for people. Which they are is TestNavigation's.
 func TestWhatIsNoPage(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
 	b := openid.NewBrowser(t)
-	for _, headers := range []map[string]string{{"Accept": "text/event-stream"}, {"Accept": "*/*"},
-		{"Sec-Fetch-Mode": "cors"}} {
-		p, err := b.Do("GET", d.URL+"/dashboard/stream", nil, headers)
-		require.NoError(t, err)
-		p.Expect(t, http.StatusUnauthorized, "Nobody is signed in")
-	}
-	p, err := b.Do("POST", d.at(managed), url.Values{}, nil)
+	p, err := b.Do("GET", d.URL+"/dashboard/stream", nil, map[string]string{"Accept": "text/event-stream"})
 	require.NoError(t, err)
 	p.Expect(t, http.StatusUnauthorized, "Nobody is signed in")
 	assert.Empty(t, b.Cookies(t, d.URL, ""), "scripts were given")
@@ -283,10 +276,10 @@ func TestProviderIsAway(t *testing.T) {
 	p := b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 	assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
 	again := openid.Start(t, openid.Options{Address: provider.Address()})
-	for deadline := time.Now().Add(limits.Stuck); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
-		require.False(t, time.Now().After(deadline), "the provider is there, and is not found: %d %s", p.Status, p.Text)
-		time.Sleep(50 * time.Millisecond)
-	}
+	testdrive.Eventually(t, "the provider is found", func() bool {
+		p = b.Open(t, d.at(managed))
+		return p.URL.Path == "/login"
+	})
 
 	t.Run("when the code is redeemed", func(t *testing.T) {
 		b.Until(signin.CallbackPath)

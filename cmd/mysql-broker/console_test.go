@@ -141,8 +141,6 @@ func TestOperatorsMistakes(t *testing.T) {
 	o.Refuse(t, "no shared server", "instances", "--server", "nowhere")
 	o.Refuse(t, "the catalog has shared-small", "instances", "--plan", "huge")
 	o.Refuse(t, "must be one of creating, ready, create-failed, delete-failed", "instances", "--state", "fine")
-	o.Refuse(t, "an age such as 90m", "tasks", "--since", "yesterday")
-	o.Refuse(t, "use it as: mysql-broker drain SERVER", "drain")
 	o.Refuse(t, "use it as:", "instances", "")
 	assert.Contains(t, o.Run(t, 0, "recover").Stdout, "leave it out with --without")
 	assert.Contains(t, o.Run(t, 0, "recover", "--without", "ok").Stdout, "There is nothing to be done.")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,9 +63,7 @@ func TestAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := map[string]string{"MYSQL_BROKER_DEV_DIR": t.TempDir()}
-			for k, v := range test.env {
-				env[k] = v
-			}
+			maps.Copy(env, test.env)
 			test.flags.getenv = func(name string) string { return env[name] }
 			got, err := test.flags.address()
 			require.NoError(t, err)

@@ -3,7 +3,6 @@ package connect
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -25,14 +24,20 @@ func (b binding) text(field string) string { return fmt.Sprint(b[field]) }
 // address is where the server is.
 func (b binding) address() string { return net.JoinHostPort(b.text("host"), b.text("port")) }
 
+// with is the binding with a text replaced in all that it contains.
+func (b binding) with(old, text string) (changed binding) {
+	escaped := func(text string) string {
+		quoted, _ := json.Marshal(text)
+		return strings.Trim(string(quoted), `"`)
+	}
+	all, _ := json.Marshal(b)
+	_ = json.Unmarshal([]byte(strings.ReplaceAll(string(all), escaped(old), escaped(text))), &changed)
+	return changed
+}
+
 // at are the credentials of the same account on a server elsewhere.
 func (b binding) at(host string, port int) binding {
-	moved := maps.Clone(b)
-	for field, value := range moved {
-		if text, ok := value.(string); ok {
-			moved[field] = strings.ReplaceAll(text, b.address(), net.JoinHostPort(host, strconv.Itoa(port)))
-		}
-	}
+	moved := b.with(b.address(), net.JoinHostPort(host, strconv.Itoa(port)))
 	moved["host"], moved["hostname"], moved["port"] = host, host, port
 	return moved
 }
@@ -77,7 +82,8 @@ func hostDrivers() (all []driver) {
 	return all
 }
 
-// TestSeveralHosts connects with the credentials of an instance on three servers, of which the first one is lost.
+// TestSeveralHosts connects with the credentials of an instance on three servers. The first one is lost, and the others
+// have IPv6 addresses.
 func TestSeveralHosts(t *testing.T) {
 	t.Parallel()
 	examples := examples(t)
@@ -87,12 +93,22 @@ func TestSeveralHosts(t *testing.T) {
 		env["MYSQL_SERVERS"] = c.Described(t, 0)
 		i := testdrive.Platform{Broker: testdrive.Start(t, env)}.MakeOwn(t, "shared-small")
 		b := bind(t, i, "app", nil)
+		six := b
+		for _, node := range c.Nodes[1:] {
+			address := net.JoinHostPort("::1", strconv.Itoa(node.Port))
+			testdrive.NewProxyAt(t, address, node.Address())
+			six = six.with(node.Address(), address)
+		}
 		c.Nodes[0].Kill(t)
 		t.Run("drivers", func(t *testing.T) {
 			for _, d := range hostDrivers() {
 				t.Run(d.name, func(t *testing.T) {
 					t.Parallel()
-					b.findsAnother(t, prepared(t, d, examples[d.example]))
+					with := six
+					if d.only4 {
+						with = b
+					}
+					with.findsAnother(t, prepared(t, d, examples[d.example]))
 				})
 			}
 		})

@@ -42,6 +42,7 @@ type driver struct {
 	// logsIn says that it may log in to MariaDB where it does not know the CA, and then demands proof, by what the
 	// password is hashed to, that it was the server: https://mariadb.org/mission-impossible-zero-configuration-ssl
 	logsIn  bool
+	only4   bool   // it connects to an IPv6 address in brackets alone, and then looks for one with them in the certificate
 	prepare string // a shell command before the first run, in the example's directory
 	run     string // a shell command in the example's directory
 }
@@ -59,8 +60,8 @@ func drivers() []driver {
 		{name: "django", example: "django", file: "settings.py", run: `/usr/bin/python3 "$TESTDATA/with_django.py"`},
 		{name: "ruby", example: "ruby", file: "main.rb", run: "/usr/bin/ruby main.rb"},
 		{name: "rails", example: "rails", file: "database.yml", run: `/usr/bin/ruby "$TESTDATA/with_rails.rb"`},
-		{name: "pdo", example: "pdo", file: "main.php", run: "/usr/bin/php main.php"},
-		{name: "mysqli", example: "mysqli", file: "main.php", run: "/usr/bin/php main.php"},
+		{name: "pdo", example: "pdo", file: "main.php", only4: true, run: "/usr/bin/php main.php"},
+		{name: "mysqli", example: "mysqli", file: "main.php", only4: true, run: "/usr/bin/php main.php"},
 		{name: "java MariaDB 2.7", example: "java-mariadb", file: "Connect.java", jar: mariaDB2Jar, prepare: compile, run: runJava},
 		{name: "java MariaDB 3", example: "java-mariadb", file: "Connect.java", jar: mariaDB3Jar, prepare: compile, run: runJava,
 			logsIn: true},
@@ -195,6 +196,13 @@ func TestExamples(t *testing.T) {
 				}
 				output, err := patiently(t, func() (string, error) { return p.connect(t, b) })
 				assert.True(t, err == nil && cipher.MatchString(output), "%v; it printed %q", err, output)
+				if d.only4 {
+					return
+				}
+				six := intercept(t, b.address(), knownCA)
+				b = b.with(b.text("ca_certificate"), six.ca).at("::1", six.Addr.Port)
+				output, err = patiently(t, func() (string, error) { return p.connect(t, b) })
+				assert.True(t, err == nil && cipher.MatchString(output), "to an IPv6 address: %v; it printed %q", err, output)
 			})
 		}
 	})

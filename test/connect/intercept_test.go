@@ -21,6 +21,8 @@ const (
 	ownCertificate attack = "ends TLS himself, with a certificate of his own"
 	anotherServer  attack = "leads to a server that is certified by the right CA, for another name"
 	noTLS          attack = "hides that the server offers TLS"
+	// The last one is no attack: it is the server's way to an IPv6 address.
+	knownCA attack = "ends TLS at an IPv6 address, with a certificate by a CA that the application knows"
 )
 
 // interceptor stands between a client and a MySQL server, and remembers what it gets to read of the client's.
@@ -29,6 +31,7 @@ type interceptor struct {
 	target string
 	attack attack
 	own    tls.Certificate
+	ca     string // that signed own
 	Addr   *net.TCPAddr
 
 	mu        sync.Mutex
@@ -39,15 +42,18 @@ type interceptor struct {
 // intercept attacks connections to a server until the test ends.
 func intercept(t *testing.T, target string, a attack) *interceptor {
 	listen := "127.0.0.1:0"
-	if a == anotherServer {
+	switch a {
+	case anotherServer:
 		listen = "127.0.0.2:0" // which is in no certificate
+	case knownCA:
+		listen = "[::1]:0"
 	}
 	l, err := net.Listen("tcp", listen)
 	require.NoError(t, err)
-	_, key, leaf := testdrive.NewKeyPair(t, "127.0.0.1", "localhost") // for the right names, by nobody's CA
+	ca, key, leaf := testdrive.NewKeyPair(t, "127.0.0.1", "localhost", "::1") // for the right names
 	own, err := tls.X509KeyPair(leaf, key)
 	require.NoError(t, err)
-	i := &interceptor{target: target, attack: a, own: own, Addr: l.Addr().(*net.TCPAddr)}
+	i := &interceptor{target: target, attack: a, own: own, ca: ca, Addr: l.Addr().(*net.TCPAddr)}
 	var served sync.WaitGroup
 	t.Cleanup(func() {
 		l.Close()

@@ -83,7 +83,7 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 			MySQL: servers.MySQL{Flavour: flavour, Host: own, Port: FreePort(t),
 				User: "root_of_test", Password: "a-private-password"}}
 	}
-	ca, key, leaf := NewKeyPair(t, append(addresses, "localhost")...)
+	ca, key, leaf := NewKeyPair(t, append(addresses, "localhost", "::1")...)
 	for _, node := range c.Nodes {
 		node.CA = ca
 	}

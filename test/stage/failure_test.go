@@ -31,6 +31,14 @@ type failing struct {
 
 func (f failing) String() string { return f.Workflow.String() + ", " + f.step + ", " + f.moment }
 
+// point is where the step fails: at one of the task, or of the launcher.
+func (f failing) point() string {
+	if f.moment == "begins" || f.moment == "done" {
+		return f.Kind + ": " + f.step + ": " + f.moment
+	}
+	return f.step + ": " + f.moment
+}
+
 // failures lists the steps that fail.
 func failures(t *testing.T) (all []failing) {
 	shared, dedicated := platform.NamedPlan(t, "shared-small"), platform.NamedPlan(t, "dedicated-small")
@@ -60,7 +68,7 @@ func failures(t *testing.T) (all []failing) {
 		{launch, "check login", "begins"}, {launch, "check login", "done"},
 		{launch, "create database", "begins"}, {launch, "create database", "done"},
 		{platform.Workflow{Kind: provision, Plan: platform.NamedPlan(t, "shared-async")}, "create database", "done"},
-		{resize, "resize", "done"}, {resize, "limit connections", "done"},
+		{resize, "resize", "done"}, {resize, "upgrade", "copied"}, {resize, "limit connections", "done"},
 		{platform.Workflow{Kind: deprovision, Plan: dedicated}, "destroy", "begins"},
 		{platform.Workflow{Kind: provision, Plan: dedicated, Keep: true}, "revive accounts", "done"},
 		{move, "launch", "done"}, {move, "copy", "done"}, {move, "freeze", "done"}, {move, "compare", "done"},
@@ -81,7 +89,7 @@ func failures(t *testing.T) (all []failing) {
 func (s *scene) fail(t *testing.T, f failing, atOnce bool) {
 	x, err := s.Prepare(t.Context(), f.Workflow, s.host)
 	require.NoError(t, err, "%s", f)
-	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures,
+	order := &failureOrder{forward: f.point(), kind: f.Kind, cleanups: cleanupFailures,
 		kills: newSample(t, 1)}
 	switch {
 	case atOnce:

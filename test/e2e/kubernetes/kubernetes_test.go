@@ -16,7 +16,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -44,7 +44,7 @@ func TestKubernetesUpgrade(t *testing.T) {
 		m := newMortals(t, testdrive.NewFaults(t, env), testdrive.OpenTasks(t, env), func() testdrive.Platform {
 			return testdrive.StartPlatform(t, private, env)
 		})
-		m.runUntil(t, "failed", &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
+		m.run(t, true, &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
 		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "revert: restored",
 			"launch: answers", "upgrade: server back")
 		i.ExpectVersion(t, m.Platform, env, present.Version)
@@ -54,13 +54,13 @@ func TestKubernetesUpgrade(t *testing.T) {
 		m = newMortals(t, testdrive.NewFaults(t, env), testdrive.OpenTasks(t, env), func() testdrive.Platform {
 			return testdrive.StartPlatform(t, private, env)
 		})
-		m.runUntil(t, "succeeded", &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
+		m.run(t, false, &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
 		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "upgrade: compared",
 			"launch: answers", "upgrade: server back")
 		i.ExpectVersion(t, m.Platform, env, next.Version)
 		n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM items")
 		assert.Equal(t, 2, n, "%d rows are left of 2", n)
-		m.runUntil(t, "succeeded", &i, http.MethodDelete, i.Deletion(i.Path(), testdrive.Async), nil)
+		m.run(t, false, &i, http.MethodDelete, i.Deletion(i.Path(), testdrive.Async), nil)
 		_, problems := inspectors["kubernetes"].Inspect(nil, nil)
 		assert.Empty(t, problems)
 	})
@@ -76,14 +76,28 @@ func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b
 // mortals is a broker that dies at the points of the launcher, at each one once, and the brokers that take its place.
 type mortals struct {
 	testdrive.Platform
-	start func() testdrive.Platform
-	tasks testdrive.Tasks
+	world platform.World
 	died  chan string // the points
 	all   []string
 }
 
 func newMortals(t *testing.T, faults *testdrive.Faults, tasks testdrive.Tasks, start func() testdrive.Platform) *mortals {
-	m := &mortals{start: start, tasks: tasks, Platform: start(), died: make(chan string, 100)}
+	m := &mortals{Platform: start(), died: make(chan string, 100)}
+	m.world = platform.World{PollEach: 50 * time.Millisecond,
+		Send: func(method, path string, body any) (testdrive.Response, error) {
+			return m.Send(method, path, body, nil)
+		},
+		Lost: func() bool {
+			select {
+			case point := <-m.died:
+				m.all = append(m.all, point)
+				m.Wait(t)
+				m.Platform = start()
+				testdrive.ExpireLeases(t, tasks.Pool)
+			default: // it is about to end
+			}
+			return true
+		}}
 	decide := make(chan map[string]bool, 1)
 	decide <- map[string]bool{}
 	faults.Decide(func(_ int, point string) testdrive.Word {
@@ -103,41 +117,15 @@ func newMortals(t *testing.T, faults *testdrive.Faults, tasks testdrive.Tasks, s
 	return m
 }
 
-// send repeats a request until a broker responds.
-func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.Response {
-	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); {
-		select {
-		case point := <-m.died:
-			m.all = append(m.all, point)
-			m.Wait(t)
-			m.Platform = m.start()
-			testdrive.ExpireLeases(t, m.tasks.Pool)
-		default:
-		}
-		if r, err := m.Send(method, path, fields, nil); err == nil {
-			return r
-		}
-		time.Sleep(20 * time.Millisecond) // it is about to end
+// run carries out an operation, which has to succeed or to fail.
+func (m *mortals) run(t *testing.T, fails bool, i *testdrive.Instance, method, path string, fields any) {
+	_, err := m.world.Run(platform.Request{Kind: method, Method: method, Path: path, Body: fields, InstanceID: i.ID})
+	if fails {
+		require.ErrorContains(t, err, method+" failed: ")
+	} else {
+		require.NoError(t, err)
 	}
-	t.Fatalf("no broker responds to %s", path)
-	panic("not reached")
-}
-
-// runUntil sends a request, and polls until its operation has ended as wanted.
-func (m *mortals) runUntil(t *testing.T, wanted string, i *testdrive.Instance, method, path string, fields any) {
-	t.Helper()
-	accepted := m.send(t, method, path, fields).Expect(t, http.StatusAccepted)
-	for deadline := time.Now().Add(6 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		r := m.send(t, http.MethodGet, i.Path()+"/last_operation?operation="+accepted.String("operation"), nil)
-		switch state := r.Expect(t, http.StatusOK).String("state"); {
-		case state == wanted:
-			*i = i.Via(m.Platform)
-			return
-		case state != "in progress" || time.Now().After(deadline):
-			t.Fatalf("%s %s: %s", method, path, r.Raw)
-		}
-	}
+	*i = i.Via(m.Platform)
 }
 
 // expectDeaths fails the test unless brokers have died at these points since it was last called.

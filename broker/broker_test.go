@@ -14,6 +14,7 @@ import (
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
 	"mysql-broker/test/servers"
@@ -22,17 +23,21 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// After the platform has read that an instance does not exist, no older request creates it: neither one that a broker
-// had received before, nor one that it reads when the client has left, and which may have waited in the network since.
-func TestProvisionThatComesTooLate(t *testing.T) {
-	t.Parallel()
+// start returns the broker of a site, and a plan of it.
+func start(t *testing.T) (*inprocess.Site, *broker.Broker, plan.Plan) {
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	offered, err := catalog.Load(env["CATALOG"])
 	require.NoError(t, err)
-	p := offered.Plans()[0]
 	site := inprocess.New(t, s, env, offered.Plans())
-	api := broker.New(offered, site.Broker, func(string) string { return "" }, false)
+	return site, broker.New(offered, site.Broker, func(string) string { return "" }, false), offered.Plans()[0]
+}
+
+// After the platform has read that an instance does not exist, no older request creates it: neither one that a broker
+// had received before, nor one that it reads when the client has left, and which may have waited in the network since.
+func TestProvisionThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	site, api, p := start(t)
 	for _, deleted := range []bool{false, true} {
 		id := uuid.NewString()
 		provision := func(from httpapi.Client) error {
@@ -58,4 +63,15 @@ func TestProvisionThatComesTooLate(t *testing.T) {
 		}
 		site.Must(provision(httpapi.Client{Received: time.Now(), Left: stays}))
 	}
+}
+
+// Names that a tenant has given, and what a server says of them, may hold what a terminal obeys.
+func TestDescriptionOfAnOperationIsVisible(t *testing.T) {
+	t.Parallel()
+	site, api, p := start(t)
+	i := site.Provision(p)
+	testdrive.OpenTasks(t, site.Env).Exec(t, "UPDATE task SET description = $1", "The view \x1b[2J\u009b\u202e is invalid.")
+	last, err := api.LastOperation(t.Context(), i.ID, domain.PollDetails{})
+	require.NoError(t, err)
+	assert.Equal(t, `The view \u001b[2J\u009b\u202e is invalid.`, last.Description)
 }

@@ -203,7 +203,11 @@ func (d *describer) readInformationSchema(ctx context.Context) error {
 		if noContents.MatchString(view) && view != "STATISTICS" {
 			continue
 		}
-		query := "SELECT * FROM information_schema." + view + " WHERE " + schema + " = " + d.literal()
+		columns := "*"
+		if view == "VIEW_ROUTINE_USAGE" {
+			columns = "DISTINCT *" // MySQL repeats a row for each routine of that name in other databases
+		}
+		query := "SELECT " + columns + " FROM information_schema." + view + " WHERE " + schema + " = " + d.literal()
 		if err := d.each(ctx, query, func(row []cell) { d.noteRow(view, row) }); err != nil {
 			if err := d.noteError("", view, err); err != nil {
 				return err

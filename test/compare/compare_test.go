@@ -24,6 +24,7 @@ var base = []string{
 	"INSERT INTO t (id, d, f, s, b, e, at, n) VALUES (1, 0.1, 0.1, 'e', x'ff', '', '2024-02-03 04:05:06.7', NULL)",
 	"CREATE VIEW v AS SELECT id FROM t",
 	"CREATE PROCEDURE p() SELECT 'é'",
+	"CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1", "CREATE VIEW calls AS SELECT f() AS x",
 	"CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 1",
 	"SET NAMES swe7", "CREATE DEFINER=$ACCOUNT PROCEDURE swedish() SELECT 1", "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci",
 	"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DISABLE DO DO 1",
@@ -93,6 +94,10 @@ func TestDiff(t *testing.T) {
 				t.Errorf("%s: %v", c.statement, found)
 			}
 		}
+
+		before = describe(t, first)
+		run(t, admin, second, "DROP FUNCTION f")
+		assert.Empty(t, compare.Diff(before, describe(t, first)), "a routine of another database counts")
 
 		// A copy may lack what it was told to leave out, and views that the source's server cannot open, but nothing else.
 		run(t, admin, first, "CREATE TABLE gone (id INT)", "CREATE VIEW broken AS SELECT * FROM gone", "DROP TABLE gone")

@@ -31,18 +31,21 @@ func (c *Copier) Options(ctx context.Context, run *task.Run, point string,
 			defer mu.Unlock()
 			progress(done, total)
 		},
-		Reserve: func(ctx context.Context, bytes int64) (release func(), err error) {
-			return c.memory.Reserve(ctx, bytes, func() error {
-				mu.Lock()
-				defer mu.Unlock()
-				return run.Report(ctx, waitingForMemory)
-			})
-		}}
+		Reserve: c.reserve(run, &mu)}
 }
 
 // Reserve is that of Options for a task that does nothing else meanwhile.
 func (c *Copier) Reserve(run *task.Run) func(context.Context, int64) (release func(), err error) {
+	return c.reserve(run, new(sync.Mutex))
+}
+
+// reserve is Reserve for a task that reports under a lock.
+func (c *Copier) reserve(run *task.Run, mu *sync.Mutex) func(context.Context, int64) (release func(), err error) {
 	return func(ctx context.Context, bytes int64) (func(), error) {
-		return c.memory.Reserve(ctx, bytes, func() error { return run.Report(ctx, waitingForMemory) })
+		return c.memory.Reserve(ctx, bytes, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			return run.Report(ctx, waitingForMemory)
+		})
 	}
 }

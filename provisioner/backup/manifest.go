@@ -164,6 +164,9 @@ type contents struct {
 	others   bool   // there are other objects
 }
 
+// manifestAlone reports whether a folder has nothing but a manifest, which is no backup.
+func (c contents) manifestAlone() bool { return path.Base(c.document) == manifestName && !c.others }
+
 var inFolder = regexp.MustCompile("^([^/]+/[bl]_[^/]+/)(.+)$")
 
 // folders lists the folders of all backups and logs. It keeps no names of other objects: there may be millions.
@@ -188,7 +191,7 @@ func (v Vault) folders(ctx context.Context) ([]contents, error) {
 func eachDocument[Document any](ctx context.Context, all []contents, called string,
 	read func(context.Context, string) (Document, envelope, error), fn func(string, Document, error) error) error {
 	for _, in := range all {
-		if path.Base(in.document) != called || called == manifestName && !in.others {
+		if path.Base(in.document) != called || in.manifestAlone() {
 			continue
 		}
 		d, _, err := read(ctx, in.document)
@@ -243,7 +246,7 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 			if there, err = v.rewrap(ctx, in.document, e, key); there {
 				rewrapped++
 			}
-		case path.Base(in.document) == manifestName && !in.others:
+		case in.manifestAlone():
 			_, err = v.deleteAlone(ctx, in.document)
 		}
 	}

@@ -75,7 +75,7 @@ func (q *query) readVariable(code uint64, v *variables, when uint32) error {
 		q.assign("collation_connection", v.number(2))
 		q.assign("collation_server", v.number(2))
 	case 5:
-		q.set["time_zone"] = "_utf8mb4'" + strings.NewReplacer("'", "", `\`, "").Replace(v.text()) + "'"
+		q.set["time_zone"] = literal(strings.NewReplacer("'", "", `\`, "").Replace(v.text()))
 	case 6: // the catalog
 		v.text()
 	case 7:

@@ -58,8 +58,7 @@ func (r *Replay) readResets(ctx context.Context) error {
 	return r.ddl.QueryRowContext(ctx, version).Scan(&r.recomputes)
 }
 
-// set gives the session that changes definitions the settings of a statement's session. Texts name their character set,
-// as the server takes those without one for what the last statement's collation_connection says.
+// set gives the session that changes definitions the settings of a statement's session.
 func (r *Replay) set(ctx context.Context, q query) error {
 	settings := maps.Clone(r.resets)
 	maps.Copy(settings, q.set)
@@ -91,8 +90,12 @@ func (r *Replay) defaultCollations(ctx context.Context, ids [][2]uint64) (string
 		}
 		pairs = append(pairs, set+"="+collation)
 	}
-	return "_utf8mb4'" + strings.Join(pairs, ",") + "'", nil
+	return literal(strings.Join(pairs, ",")), nil
 }
+
+// literal is the value of a setting. It names its character set, as the server takes a text without one for what the
+// last statement's collation_connection says. The text has neither quotes nor backslashes.
+func literal(text string) string { return "_utf8mb4'" + text + "'" }
 
 // setClient sets how the server reads the texts of statements, by the id of a collation; 0 changes nothing. MariaDB
 // from 10.10 on does not know the ids of its newer collations here, but the name of their character set.

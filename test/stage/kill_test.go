@@ -109,11 +109,7 @@ func perform(t *testing.T, free chan *scene) {
 	}
 	some := newSample(t, 1)
 	for n, f := range failures(t) {
-		// Only the cleanup undoes what a provision, a bind, a restore in place and an upgrade have done, and deletes what a
-		// backup has written.
-		always := f.Kind == platform.Backup || f.step == "upgrade" || f.moment == "done" && (f.Kind == platform.Bind ||
-			f.Kind == platform.Restore || f.Kind == platform.Provision && f.step == "create database")
-		if !some.take() && !always {
+		if !some.take() && !f.always() {
 			continue
 		}
 		for _, atOnce := range []bool{false, true} {

@@ -22,8 +22,8 @@ import (
 )
 
 // TestMemory runs a broker in a control group with the memory that manifest.yml and deploy/kubernetes ask for: it takes
-// three backups at the same time, clones an instance with long rows, and refuses one with long programs. The kernel kills nothing, and the broker
-// answers health checks within the time that the manifest allows.
+// three backups at the same time, clones an instance with long rows, and refuses one with long programs. The kernel kills
+// nothing, and the broker answers health checks within the time that the manifest allows.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {

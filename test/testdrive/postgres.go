@@ -140,9 +140,11 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 	return p
 }
 
-// Promote makes the standby a primary. It returns when the server accepts writes.
+// Promote makes the standby a primary. It returns when the server accepts writes. A query that waited for that would be
+// one that replay conflicts with, and so wait for itself.
 func (p *PostgresPair) Promote(t testing.TB) {
-	require.True(t, p.Standby.is(t, "SELECT pg_promote()"), "the standby was not promoted")
+	p.Standby.Exec(t, "SELECT pg_promote(wait => false)")
+	Eventually(t, "the standby is promoted", func() bool { return p.Standby.is(t, "SELECT NOT pg_is_in_recovery()") })
 }
 
 // Exec runs a statement as the superuser.

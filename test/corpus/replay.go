@@ -31,6 +31,10 @@ const mostReplays = 40
 var notLogged = regexp.MustCompile(`(?i)^\s*set\b.*\b(?:old_mode|innodb_compression_default|mhnsw_default_\w+|div_precision_increment|` +
 	`block_encryption_mode|default_regex_flags)\b`)
 
+// mostChanged limits how much of the log the changes of one statement take. MariaDB finds each row that they change in a
+// table without a key by a whole scan.
+const mostChanged = 64 << 10
+
 // replays runs each file in a database of its own, replays what the server has logged, and compares. Where that is
 // refused or fails, it begins again without the statement that was at fault.
 func (r *run) replays(ctx context.Context, files []string) error {
@@ -46,9 +50,12 @@ func (r *run) replays(ctx context.Context, files []string) error {
 			}
 			refused := isRefused(failure.err)
 			text := fmt.Sprintf("replay: %v: %.300s", failure.err, failure.statement)
-			if refused {
+			switch {
+			case failure.err == nil:
+				r.log("%s: left out: changes too many rows: %.300s", r.short(file), failure.statement)
+			case refused:
 				r.refuses(file, text)
-			} else {
+			default:
 				r.differs(file, text)
 			}
 			count := len(without)
@@ -71,9 +78,9 @@ func isRefused(err error) bool {
 	return refused
 }
 
-// replayFailure is why a replay ended before the log did.
+// replayFailure is why a replay ended before the log did, or did not begin.
 type replayFailure struct {
-	err        error
+	err        error        // nil if a statement changes too many rows
 	statement  string       // the last one of those that may be at fault
 	statements map[int]bool // by their numbers in the file
 }
@@ -104,6 +111,9 @@ func (r *run) replay(ctx context.Context, file string, without map[int]bool) (fa
 		return nil, nil
 	}
 	r.same[file] = true
+	if large := largeChange(from, ran); large != nil && b.server.Flavour == mysqld.MariaDB {
+		return large, nil
+	}
 	logs, err := b.logs(ctx, from)
 	if err != nil {
 		return nil, err
@@ -125,7 +135,37 @@ type logged struct {
 var (
 	eventAt     = regexp.MustCompile(`replay the event at (\S+):(\d+): `)
 	changesRows = regexp.MustCompile(`(?i)^\s*(?:insert|update|delete|replace|load|call|execute|commit|with)\b`)
+	findsRows   = regexp.MustCompile(`(?i)^\s*(?:update|delete|replace|call|execute|with|begin\s+not)\b`)
 )
+
+// largeChange finds a statement that changes more rows than mostChanged, if there is one.
+func largeChange(from binlog.Position, ran []logged) *replayFailure {
+	for n, one := range ran {
+		start := from
+		if n > 0 {
+			start = ran[n-1].end
+		}
+		if start.File == one.end.File && one.end.Offset < start.Offset+mostChanged {
+			continue
+		}
+		statements := changedBy(ran[:n+1], findsRows)
+		if len(statements) > 0 {
+			return &replayFailure{statement: one.statement, statements: statements}
+		}
+	}
+	return nil
+}
+
+// changedBy are the numbers of those statements whose changes came to the log with the last one.
+func changedBy(ran []logged, changes *regexp.Regexp) map[int]bool {
+	statements, last := map[int]bool{}, len(ran)-1
+	for n := last; n >= 0 && (n == last || n > 0 && ran[n].end == ran[n-1].end); n-- { // what is not in the log before its commit
+		if changes.MatchString(ran[n].statement) {
+			statements[ran[n].number] = true
+		}
+	}
+	return statements
+}
 
 // faultOf finds the statement whose events were not replayed: with it, a commit has those of its transaction.
 func faultOf(err error, ran []logged) *replayFailure {
@@ -142,12 +182,8 @@ func faultOf(err error, ran []logged) *replayFailure {
 	if last < 0 {
 		return failure
 	}
-	failure.statement, failure.statements[ran[last].number] = ran[last].statement, true
-	for n := last - 1; n > 0 && ran[n].end == ran[n-1].end; n-- { // what is not in the log before its commit
-		if changesRows.MatchString(ran[n].statement) {
-			failure.statements[ran[n].number] = true
-		}
-	}
+	failure.statement, failure.statements = ran[last].statement, changedBy(ran[:last+1], changesRows)
+	failure.statements[ran[last].number] = true
 	return failure
 }
 

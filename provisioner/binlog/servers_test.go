@@ -7,13 +7,11 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +29,9 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/binlogs"
+	"mysql-broker/test/compare"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m, stopServers) }
@@ -122,11 +122,7 @@ func (s server) open(t *testing.T, user, password, database string) *sql.DB {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS, cfg.DBName = user, password, "tcp", s.login.Addr, s.login.TLS, database
 	cfg.MaxAllowedPacket = 1<<30 - 1 // as the broker has it
-	connector, err := mysql.NewConnector(cfg)
-	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
+	return testdrive.Connect(t, cfg)
 }
 
 func (s server) admin(t *testing.T, database string) *sql.DB {
@@ -144,11 +140,9 @@ func (s server) tenant(t *testing.T) tenant {
 	name, password := "db_"+strings.ToLower(rand.Text()), rand.Text()
 	user := "u_" + name[3:20]
 	admin := s.admin(t, "")
-	for _, statement := range []string{"CREATE DATABASE " + name + " CHARACTER SET utf8mb4",
+	testdrive.Exec(t, admin, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4",
 		fmt.Sprintf("CREATE USER %s IDENTIFIED BY '%s'", user, password),
-		fmt.Sprintf("GRANT ALL ON `%s`.* TO %s", strings.ReplaceAll(name, "_", `\_`), user)} {
-		exec(t, admin, statement)
-	}
+		fmt.Sprintf("GRANT ALL ON `%s`.* TO %s", strings.ReplaceAll(name, "_", `\_`), user))
 	t.Cleanup(func() {
 		for _, statement := range []string{"DROP DATABASE " + name, "DROP USER " + user} {
 			_, err := admin.Exec(statement)
@@ -156,17 +150,6 @@ func (s server) tenant(t *testing.T) tenant {
 		}
 	})
 	return tenant{s, name, s.open(t, user, password, name)}
-}
-
-type executor interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-func exec(t *testing.T, on executor, statements ...string) {
-	for _, statement := range statements {
-		_, err := on.ExecContext(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
 }
 
 // run runs statements in a session of their own. A statement that begins with "@" is for a second session, and one that
@@ -200,7 +183,7 @@ func (s server) position(t *testing.T) (at binlog.Position) {
 	return at
 }
 
-// query returns what a query finds, NULL as "NULL".
+// query returns what a query finds.
 func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 	rows, err := db.QueryContext(t.Context(), text)
 	require.NoError(t, err, text)
@@ -208,18 +191,12 @@ func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 	columns, err := rows.Columns()
 	require.NoError(t, err)
 	for rows.Next() {
-		row, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		row, into := make([]string, len(columns)), make([]any, len(columns))
 		for n := range row {
 			into[n] = &row[n]
 		}
 		require.NoError(t, rows.Scan(into...))
-		texts := make([]string, len(columns))
-		for n, value := range row {
-			if texts[n] = value.String; !value.Valid {
-				texts[n] = "NULL"
-			}
-		}
-		all = append(all, texts)
+		all = append(all, row)
 	}
 	require.NoError(t, rows.Err(), text)
 	return all
@@ -238,59 +215,14 @@ func (n tenant) replay(t *testing.T, from binlog.Position, to tenant) error {
 	return logs.Replay(t.Context(), r, binlog.Part{})
 }
 
-var (
-	counters = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
-	// MySQL prints these if the statement had them, as the text that it logs of CREATE TABLE … SELECT has.
-	collations = regexp.MustCompile(` (?:CHARACTER SET|COLLATE) \w+`)
-	definers   = regexp.MustCompile("DEFINER=`[^`]*`@`[^`]*`")
-)
-
-// contents lists all that a database has, so that two can be compared.
-func (n tenant) contents(t *testing.T) (all []string) {
-	db := n.admin(t, n.database)
-	exec(t, db, "SET SESSION time_zone = '+00:00'")
-	db.SetMaxOpenConns(1)
-	add := func(format string, args ...any) {
-		text := strings.ReplaceAll(fmt.Sprintf(format, args...), n.database, "$DB")
-		all = append(all, definers.ReplaceAllString(counters.ReplaceAllString(text, ""), ""))
+// differences lists what another database has otherwise. The log does not have the numbers of what was rolled back.
+func (n tenant) differences(t *testing.T, other tenant) []compare.Difference {
+	describe := func(of tenant) compare.Facts {
+		facts, err := compare.Describe(t.Context(), compare.Side{DB: of.admin(t, ""), Database: of.database})
+		require.NoError(t, err)
+		return facts
 	}
-	for _, table := range query(t, db, "SHOW FULL TABLES") {
-		create := query(t, db, "SHOW CREATE TABLE `"+table[0]+"`")[0]
-		if n.Flavour == mysqld.MySQL && table[1] != "VIEW" {
-			create[1] = collations.ReplaceAllString(create[1], "")
-		}
-		add("%s", create[1])
-		if table[1] == "VIEW" {
-			continue
-		}
-		for _, row := range n.rows(t, db, table[0], create[1]) {
-			add("%s: %s", table[0], row)
-		}
-	}
-	for _, list := range []string{
-		"SELECT 'column', c.table_name, c.column_name, c.collation_name FROM information_schema.columns c JOIN " +
-			"information_schema.tables t USING (table_schema, table_name) WHERE table_schema = DATABASE() AND " +
-			"t.table_type <> 'VIEW' AND c.collation_name IS NOT NULL ORDER BY c.table_name, c.ordinal_position",
-		"SELECT 'trigger', trigger_name, event_manipulation, event_object_table, action_statement, action_timing, sql_mode, " +
-			"character_set_client, collation_connection, database_collation FROM information_schema.triggers WHERE " +
-			"trigger_schema = DATABASE() ORDER BY action_timing, event_manipulation, event_object_table, action_order",
-		"SELECT 'routine', routine_name, routine_type, dtd_identifier, routine_definition, is_deterministic, " +
-			"security_type, sql_mode, routine_comment, character_set_client, collation_connection, database_collation FROM " +
-			"information_schema.routines WHERE routine_schema = DATABASE() ORDER BY routine_name",
-		servers.Parameters,
-		"SELECT 'event', event_name, time_zone, event_definition, event_type, execute_at, interval_value, interval_field, " +
-			"sql_mode, starts, ends, status, on_completion, event_comment, character_set_client, collation_connection, " +
-			"database_collation FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY event_name",
-		"SELECT 'view', table_name, character_set_client, collation_connection FROM information_schema.views WHERE " +
-			"table_schema = DATABASE() ORDER BY table_name",
-		"SELECT 'database', default_character_set_name, default_collation_name FROM information_schema.schemata WHERE " +
-			"schema_name = DATABASE()",
-	} {
-		for _, row := range query(t, db, list) {
-			add("%q", row)
-		}
-	}
-	return all
+	return slices.DeleteFunc(compare.Diff(describe(n), describe(other)), compare.Difference.CountsLess)
 }
 
 // damage lists what the server finds wrong with its tables.
@@ -303,31 +235,5 @@ func (n tenant) damage(t *testing.T) (all []string) {
 			}
 		}
 	}
-	return all
-}
-
-// rows returns the rows of a table, with history and hidden columns.
-func (n tenant) rows(t *testing.T, db *sql.DB, table, create string) (all []string) {
-	var columns []string
-	for _, column := range query(t, db, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() "+
-		"AND table_name = '"+table+"' ORDER BY ordinal_position") {
-		columns = append(columns, "`"+column[0]+"`")
-	}
-	from := " FROM `" + table + "`"
-	if strings.Contains(create, "WITH SYSTEM VERSIONING") {
-		from += " FOR SYSTEM_TIME ALL"
-		if !strings.Contains(create, "PERIOD FOR SYSTEM_TIME") {
-			columns = append(columns, "ROW_START", "ROW_END")
-		}
-	}
-	for _, row := range query(t, db, "SELECT "+strings.Join(columns, ", ")+from) {
-		for i := range row {
-			if strings.ContainsFunc(row[i], func(r rune) bool { return r < ' ' || r > 'z' }) {
-				row[i] = "x'" + hex.EncodeToString([]byte(row[i])) + "'"
-			}
-		}
-		all = append(all, strings.Join(row, ", "))
-	}
-	slices.Sort(all)
 	return all
 }

@@ -62,7 +62,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"MYSQL_SERVERS":     Encode(t, []any{Described("shared-1", shared)}),
 		"CATALOG":           filepath.Join(Root(), "catalog.yml"),
 		"LAUNCHER":          "process",
-		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),
+		"LAUNCHER_DIR":      LauncherDirWithTemplates(t, shared.Flavour),
 		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
 		"ANSWER_TIMEOUT":    "30s", // a busy machine is no reason to pass a server over
 		"LAUNCHER_MYSQLD":   binaryOf(t, shared.Flavour).Path,
@@ -77,13 +77,13 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	return env
 }
 
-// launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
+// LauncherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
 // that flavour, because creating one takes seconds.
-func launcherDirWithTemplates(t testing.TB, flavour string) string {
+func LauncherDirWithTemplates(t testing.TB, flavour string) string {
 	all := servers.AllMySQL(t)
 	made := slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })
 	require.True(t, made >= 0, "no server is of flavour %s", flavour)
-	dir := launcherDir(t)
+	dir := LauncherDir(t)
 	require.NoError(t, os.Symlink(all[made].Templates, filepath.Join(dir, templatesName)))
 	return dir
 }
@@ -95,8 +95,8 @@ func OwnTemplates(t testing.TB, env map[string]string) {
 	require.NoError(t, os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)))
 }
 
-// launcherDir has a short path, because of socket paths, and is accessible to the user that servers run as.
-func launcherDir(t testing.TB) string {
+// LauncherDir has a short path, because of socket paths, and is accessible to the user that servers run as.
+func LauncherDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "mb")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)

@@ -70,7 +70,7 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	admit.Enter(t, admit.Cluster)
 	owner, err := files.LookupOwner()
 	require.NoError(t, err)
-	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: owner, dir: launcherDir(t)}
+	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: owner, dir: LauncherDir(t)}
 	c.prepareTransfers(t)
 	addresses := []string{"127.0.0.1"}
 	for n, host := range hosts {

@@ -134,7 +134,7 @@ func (u Terminal) Refused(t *testing.T, why string, args ...string) {
 func DevEnvironment(t testing.TB, flavour string) map[string]string {
 	admit.Enter(t, admit.Postgres+admit.Broker+serverUnits(flavour))
 	return map[string]string{
-		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
+		"MYSQL_BROKER_DEV_DIR":      LauncherDir(t),
 		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"),
 		"MYSQLD":                    binaryOf(t, flavour).Path + ":" + os.Getenv("MYSQLD"), // the first counts
 		"CATALOG":                   filepath.Join(Root(), "catalog.yml"),

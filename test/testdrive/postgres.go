@@ -40,7 +40,7 @@ func StartPostgres(t testing.TB) *Postgres { return startPostgres(t, "") }
 func startPostgres(t testing.TB, primary string) *Postgres {
 	servers.Needed(t)
 	admit.Enter(t, admit.Postgres)
-	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Port: FreePort(t), Durable: true}}
+	p := &Postgres{cfg: pgcluster.Config{Dir: LauncherDir(t), Port: FreePort(t), Durable: true}}
 	if primary != "" {
 		copyPrimary(t, p.cfg.Dir, primary)
 	}

@@ -22,20 +22,20 @@ func Private(t testing.TB, flavour string) servers.MySQL { return PrivateWith(t,
 
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
-	return privateShared(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, false, settings...)
+	return privateShared(t, privateConfig(t, LauncherDirWithTemplates(t, flavour), flavour), flavour, false, settings...)
 }
 
 // PrivateDedicated starts a server as the launcher starts an instance's: it has no settings of shared servers, and the
 // broker is its administrator.
 func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
-	s := launchPrivate(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, launcher.Options{})
+	s := launchPrivate(t, privateConfig(t, LauncherDirWithTemplates(t, flavour), flavour), flavour, launcher.Options{})
 	s.BrokerUser, s.BrokerPassword = s.User, s.Password
 	return s
 }
 
 // PrivateLater is Private of a later version: see servers.Later.
 func PrivateLater(t testing.TB, flavour string) servers.MySQL {
-	config := privateConfig(t, launcherDir(t), flavour)
+	config := privateConfig(t, LauncherDir(t), flavour)
 	config["LAUNCHER_MYSQLD"] = servers.Later(t, binaryOf(t, flavour)).Path
 	return privateShared(t, config, flavour, false)
 }
@@ -90,7 +90,7 @@ type Crashable struct {
 
 // StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
-	dir := launcherDirWithTemplates(t, flavour)
+	dir := LauncherDirWithTemplates(t, flavour)
 	return Crashable{MySQL: privateShared(t, privateConfig(t, dir, flavour), flavour, true), dir: dir}
 }
 

@@ -1,7 +1,6 @@
 package process_test
 
 import (
-	"bufio"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -57,12 +57,11 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 
 // cgroup2Mount is where the whole tree is mounted, or "".
 func cgroup2Mount(t *testing.T) string {
-	mounts, err := os.Open("/proc/self/mountinfo")
+	mounts, err := procfs.GetMounts()
 	require.NoError(t, err)
-	defer mounts.Close()
-	for lines := bufio.NewScanner(mounts); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); fields[3] == "/" && strings.Contains(lines.Text(), " - cgroup2 ") {
-			return fields[4]
+	for _, m := range mounts {
+		if m.Root == "/" && m.FSType == "cgroup2" {
+			return m.MountPoint
 		}
 	}
 	return ""
@@ -70,18 +69,11 @@ func cgroup2Mount(t *testing.T) string {
 
 // removeTree removes groups, from the leaves on.
 func removeTree(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+	below, err := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+	for _, file := range below {
+		err = errors.Join(err, removeTree(filepath.Dir(file)))
 	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return unix.Rmdir(dir)
+	return errors.Join(err, unix.Rmdir(dir))
 }
 
 // sleepIn starts a process in a group, which is made if it is not there.
@@ -101,30 +93,25 @@ func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func())
 	return filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid)), end
 }
 
-// delegate marks the group as systemd does.
-func (g groupTree) delegate(t *testing.T) {
-	require.NoError(t, unix.Setxattr(g.dir, "user.delegate", []byte("1"), 0))
-}
-
 // groupOf names the group of a process, below the tree's own.
 func (g groupTree) groupOf(t *testing.T, pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	p, err := procfs.NewProc(pid)
 	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		if group, found := strings.CutPrefix(line, "0::"+g.name); found {
-			return strings.TrimSpace(group)
+	groups, err := p.Cgroups()
+	require.NoError(t, err)
+	for _, group := range groups {
+		if below, found := strings.CutPrefix(group.Path, g.name); found && group.HierarchyID == 0 {
+			return below
 		}
 	}
-	return "outside: " + string(text)
+	return fmt.Sprint("outside: ", groups)
 }
 
 func (g groupTree) groups(t *testing.T) (names []string) {
-	entries, err := os.ReadDir(g.dir)
+	files, err := filepath.Glob(filepath.Join(g.dir, "*", "cgroup.procs"))
 	require.NoError(t, err)
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
+	for _, file := range files {
+		names = append(names, filepath.Base(filepath.Dir(file)))
 	}
 	return names
 }
@@ -145,7 +132,7 @@ func TestOnlyDelegatedControlGroupsAreUsed(t *testing.T) {
 	}
 	broker, _ := tree.sleepIn(t, "broker")
 	expect(broker, "has not delegated the control group "+tree.name)
-	tree.delegate(t)
+	require.NoError(t, unix.Setxattr(tree.dir, "user.delegate", []byte("1"), 0)) // as systemd does
 	if tree.memory {
 		expect(broker, "found "+tree.dir)
 	} else {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
@@ -81,9 +82,7 @@ func allocated(t *testing.T, path string) (bytes int64) {
 // expectNoFilesOutside expects that neither a table's options nor INTO OUTFILE write where the server's account may.
 func expectNoFilesOutside(t *testing.T, db *sql.DB) {
 	testdrive.Exec(t, db, "CREATE DATABASE app")
-	outside, err := makeReachableDir()
-	require.NoError(t, err)
-	defer os.RemoveAll(outside)
+	outside := testdrive.LauncherDir(t)
 	require.NoError(t, os.Chmod(outside, 0o777))
 	for _, statement := range []string{
 		"CREATE TABLE app.i (n INT) ENGINE=InnoDB DATA DIRECTORY='" + outside + "'",
@@ -124,36 +123,27 @@ func TestAwkwardStateDirectory(t *testing.T) {
 	})
 }
 
-func TestPortTakenByAStranger(t *testing.T) {
+// Servers that are launched at once have ports of their own, and none that a stranger has.
+func TestLaunchManyAtOnce(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.PortMin)))
 		require.NoError(t, err)
 		defer stranger.Close()
 		l := open(t, cfg)
-		assert.Equal(t, cfg.PortMin+1, launch(t, l, newSpec("next")).Port, "port")
-	})
-}
-
-func TestLaunchManyAtOnce(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
 		const many = 10
-		ends := make(chan launcher.Endpoint, many)
-		errs := make(chan error, many)
-		for i := range many {
-			go func() {
-				end, err := l.Launch(t.Context(), newSpec("n"+strconv.Itoa(i)), ignore)
-				ends <- end
-				errs <- err
-			}()
+		var got, want [many]int
+		var launching errgroup.Group
+		for n := range many {
+			want[n] = cfg.PortMin + 1 + n
+			launching.Go(func() error {
+				end, err := l.Launch(t.Context(), newSpec("n"+strconv.Itoa(n)), ignore)
+				got[n] = end.Port
+				return err
+			})
 		}
-		ports := map[int]bool{}
-		for range many {
-			ports[(<-ends).Port] = true
-			assert.NoError(t, <-errs)
-		}
-		assert.Len(t, ports, many, "%d servers share %d ports", many, len(ports))
+		require.NoError(t, launching.Wait())
+		assert.ElementsMatch(t, want, got)
 	})
 }
 

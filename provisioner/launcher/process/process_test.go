@@ -44,48 +44,12 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	}
 }
 
-// ownTemplates is where all tests keep the data directories that servers are copied from, because creating one takes
-// seconds.
-var ownTemplates string
-
-// templates is that directory, or the one of the servers that run for tests of all packages.
-func templates(t *testing.T, binary mysqld.Binary) string {
-	if os.Getenv(servers.MySQLVar) != "" {
-		for _, s := range servers.AllMySQL(t) {
-			if _, err := os.Stat(filepath.Join(s.Templates, binary.Flavour+"-"+binary.Version)); err == nil {
-				return s.Templates
-			}
-		}
-	}
-	return ownTemplates
-}
-
-func TestMain(m *testing.M) {
-	var err error
-	if ownTemplates, err = makeReachableDir(); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(ownTemplates)
-	os.Exit(code)
-}
-
-// makeReachableDir makes a directory that servers of another user can pass through, as t.TempDir does not.
-func makeReachableDir() (string, error) {
-	dir, err := os.MkdirTemp("", "process-test-")
-	if err != nil {
-		return "", err
-	}
-	return dir, os.Chmod(dir, 0o711)
-}
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
 func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
-	dir, err := makeReachableDir()
-	require.NoError(t, err)
-	require.NoError(t, os.Symlink(templates(t, binary), filepath.Join(dir, "templates")))
 	low, high := testdrive.PortRange(t)
-	cfg := process.Config{Dir: dir, Binary: binary, PortMin: low, PortMax: high}
+	cfg := process.Config{Dir: testdrive.LauncherDirWithTemplates(t, binary.Flavour), Binary: binary, PortMin: low, PortMax: high}
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	t.Cleanup(func() {
 		l, err := process.Open(cfg) // which starts none of those that do not run
@@ -95,7 +59,6 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 		for _, id := range ids {
 			assert.NoError(t, l.Destroy(context.Background(), id))
 		}
-		assert.NoError(t, os.RemoveAll(dir))
 	})
 	return cfg
 }
@@ -145,7 +108,6 @@ func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
 	})
 }
 
-// pid reads the file that the server itself wrote.
 func (s server) pid(t *testing.T) int { return pidOf(t, s.cfg, s.spec.ID) }
 
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
@@ -187,17 +149,14 @@ func newPlace(t *testing.T, binary mysqld.Binary) launchertest.Place {
 			supervised.Logger = cfg.Logger
 			return open(t, supervised)
 		},
-		Fill:     func(t *testing.T) { takePorts(t, cfg) },
+		Fill: func(t *testing.T) {
+			for port := cfg.PortMin; port <= cfg.PortMax; port++ {
+				if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil { // it is free
+					t.Cleanup(func() { _ = ln.Close() })
+				}
+			}
+		},
 		Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
-	}
-}
-
-// takePorts listens on all ports that no server has.
-func takePorts(t *testing.T, cfg process.Config) {
-	for port := cfg.PortMin; port <= cfg.PortMax; port++ {
-		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			t.Cleanup(func() { _ = ln.Close() })
-		}
 	}
 }
 

@@ -96,10 +96,7 @@ func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 // broken makes a program that prints a later version, and otherwise runs a script. Beside it is sleeps.sql, which keeps a
 // server from coming up.
 func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
-	dir, err := makeReachableDir()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tree := filepath.Join(dir, "tree")
+	tree := filepath.Join(testdrive.LauncherDir(t), "tree")
 	require.NoError(t, servers.LinkTree(b, tree))
 	path := filepath.Join(tree, "bin", filepath.Base(b.Path))
 	later := servers.Renumbered(t, b)

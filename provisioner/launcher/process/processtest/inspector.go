@@ -111,7 +111,7 @@ func (i *inspection) checkProcesses(processes []process) {
 	for _, p := range processes {
 		id := p.serverBelow(i.instances)
 		if id == "" || !slices.Contains(i.ids, id) {
-			i.report("Orphan: process %d, %s.", p.pid, strings.Join(p.arguments, " "))
+			i.report("Orphan: process %d, %s.", p.PID, strings.Join(p.arguments, " "))
 			continue
 		}
 		running[id]++
@@ -141,7 +141,7 @@ func (i *inspection) checkPorts(processes []process) {
 			}
 			ports, err := p.listensOn()
 			if err != nil {
-				i.report("The ports of process %d cannot be read: %v.", p.pid, err)
+				i.report("The ports of process %d cannot be read: %v.", p.PID, err)
 			} else if !slices.Equal(ports, []int{st.Port}) {
 				i.report("The dedicated server %s listens on %v instead of %d.", id, ports, st.Port)
 			}

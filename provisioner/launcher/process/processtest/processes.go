@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -14,7 +12,7 @@ import (
 
 // process is one of this host.
 type process struct {
-	pid       int
+	procfs.Proc
 	arguments []string
 }
 
@@ -25,7 +23,7 @@ func processesBelow(dir string) (found []process, err error) {
 	for _, p := range all {
 		arguments, err := p.CmdLine()
 		if err == nil && strings.Contains(strings.Join(arguments, " "), dir+"/") { // else it has exited, or is another's
-			found = append(found, process{p.PID, arguments})
+			found = append(found, process{p, arguments})
 		}
 	}
 	return found, err
@@ -44,36 +42,30 @@ func (p process) serverBelow(instances string) string {
 	return id
 }
 
-// listening is the state of a listening socket in /proc/net/tcp.
-// https://man7.org/linux/man-pages/man5/proc_net_tcp.5.html
-const listening = "0A"
+// listening is the state of a listening socket.
+const listening = 0x0A
 
 // listensOn lists the TCP ports that the process listens on.
 func (p process) listensOn() (ports []int, err error) {
-	proc, err := procfs.NewProc(p.pid)
+	own, err := p.FileDescriptorTargets()
 	if err != nil {
 		return nil, err
 	}
-	own, err := proc.FileDescriptorTargets()
+	host, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, err
 	}
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(table)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // this host has no IPv6
-			return nil, err
-		}
-		for line := range strings.Lines(string(raw)) {
-			fields := strings.Fields(line)
-			if len(fields) < 10 || fields[3] != listening || !slices.Contains(own, "socket:["+fields[9]+"]") {
-				continue
-			}
-			_, hex, _ := strings.Cut(fields[1], ":")
-			port, err := strconv.ParseUint(hex, 16, 16)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", table, err)
-			}
-			ports = append(ports, int(port))
+	sockets, err := host.NetTCP()
+	if err != nil {
+		return nil, err
+	}
+	more, err := host.NetTCP6()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // this host has no IPv6
+		return nil, err
+	}
+	for _, s := range append(sockets, more...) {
+		if s.St == listening && slices.Contains(own, fmt.Sprintf("socket:[%d]", s.Inode)) {
+			ports = append(ports, int(s.LocalPort))
 		}
 	}
 	slices.Sort(ports)

@@ -65,14 +65,7 @@ func (f *fixture) guard(changed ...plan.Plan) *quota.Guard {
 }
 
 func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quota.Guard {
-	all := plans()
-	for n := range all {
-		for _, p := range changed {
-			if p.ID == all[n].ID {
-				all[n] = p
-			}
-		}
-	}
+	all := append(changed, plans()...) // of which the first one with an id counts
 	g := quota.Start(quota.Config{Store: f.Store, Plans: all, Fleet: f.Fleet, Interval: interval,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
 	f.Cleanup(g.Close)

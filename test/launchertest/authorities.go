@@ -2,7 +2,7 @@ package launchertest
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,27 +12,20 @@ import (
 
 // Authorities holds what a launcher under test gets as its CA. Get is for launcher.Options.Authority.
 type Authorities struct {
-	mu  sync.Mutex
-	now certificate.Authority
+	now atomic.Pointer[certificate.Authority]
 }
 
 // Set changes the CA that signs, and those that are trusted.
 func (a *Authorities) Set(signing certificate.Authority, takesOver bool, trusted ...certificate.Authority) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.now = signing
-	a.now.Trusted, a.now.TakesOver = nil, takesOver
+	signing.Trusted, signing.TakesOver = nil, takesOver
 	for _, other := range trusted {
-		a.now.Trusted = append(a.now.Trusted, other.Certificate...)
+		signing.Trusted = append(signing.Trusted, other.Certificate...)
 	}
+	a.now.Store(&signing)
 }
 
 // Get returns what was set last.
-func (a *Authorities) Get(context.Context) (certificate.Authority, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now, nil
-}
+func (a *Authorities) Get(context.Context) (certificate.Authority, error) { return *a.now.Load(), nil }
 
 // NewAuthority makes a CA.
 func NewAuthority(t *testing.T) certificate.Authority {

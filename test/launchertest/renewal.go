@@ -3,7 +3,7 @@ package launchertest
 import (
 	"bytes"
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,29 +13,6 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 )
-
-// recorder keeps the endpoint that a launcher recorded last for a server.
-type recorder struct {
-	id string
-
-	mu  sync.Mutex
-	end launcher.Endpoint
-}
-
-func (r *recorder) record(_ context.Context, id string, end launcher.Endpoint) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if id == r.id {
-		r.end = end
-	}
-	return nil
-}
-
-func (r *recorder) trusted() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.end.CACertificate
-}
 
 // A server that has a CA of its own, as all had once, gets certificates of the CAs that take over, one after the other.
 // Clients learn of each CA before it is in use, and of its end afterwards. The server is never restarted for that, and
@@ -52,8 +29,14 @@ func testRenewal(t *testing.T, p Place) {
 	first, second := NewAuthority(t), NewAuthority(t)
 	configured := &Authorities{}
 	configured.Set(first, false, first)
-	recorded := recorder{id: spec.ID}
-	l := p.Supervise(t, launcher.Options{Supervise: true, Authority: configured.Get, RecordEndpoint: recorded.record,
+	var recorded atomic.Value // the CAs of the endpoint that was recorded last
+	l := p.Supervise(t, launcher.Options{Supervise: true, Authority: configured.Get,
+		RecordEndpoint: func(_ context.Context, id string, end launcher.Endpoint) error {
+			if id == spec.ID {
+				recorded.Store(string(end.CACertificate))
+			}
+			return nil
+		},
 		Exec: func(ctx context.Context, _ string, e launcher.Endpoint, statement string) error {
 			return mysqladmin.Exec(ctx, mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host,
 				User: spec.AdminUser, Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 2}, statement)
@@ -67,7 +50,7 @@ func testRenewal(t *testing.T, p Place) {
 	becomes := func(what string, told func(trusted []byte) bool) {
 		for ctx := bounded(t); ; time.Sleep(50 * time.Millisecond) {
 			end, err := l.Endpoint(ctx, spec.ID)
-			if err == nil && told(end.CACertificate) && bytes.Equal(end.CACertificate, recorded.trusted()) {
+			if err == nil && told(end.CACertificate) && recorded.Load() == string(end.CACertificate) {
 				return
 			}
 			require.NoError(t, ctx.Err(), "%s; the endpoint: %v", what, err)

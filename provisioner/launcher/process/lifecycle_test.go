@@ -128,28 +128,21 @@ func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
 	})
 }
 
-// Applications were told the host, and the certificate is for it.
-func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
+// A server keeps the host that it was launched with: applications were told it, and the certificate is for it. One
+// directory may be named by several paths; a server is known by its own.
+func TestServerOfAnotherConfiguration(t *testing.T) {
 	eachServer(t, "settled", func(t *testing.T, s server) {
 		s.l.Close()
-		s.cfg.Host = "localhost"
+		pid := s.pid(t)
+		link := filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(s.cfg.Dir, link))
+		s.cfg.Dir, s.cfg.Host = link, "localhost"
 		l := open(t, s.cfg)
 		found, err := l.Endpoint(t.Context(), s.spec.ID)
 		require.NoError(t, err)
 		assert.Equal(t, s.end.Host, found.Host)
 		assert.Equal(t, s.end.Host, launch(t, l, s.spec).Host, "launched again")
-	})
-}
-
-// One directory may be named by several paths; a server is known by its own.
-func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
-	eachServer(t, "alias", func(t *testing.T, s server) {
-		s.l.Close()
-		pid := s.pid(t)
-		link := filepath.Join(t.TempDir(), "link")
-		require.NoError(t, os.Symlink(s.cfg.Dir, link))
-		s.cfg.Dir = link
-		require.NoError(t, open(t, s.cfg).StopAll(t.Context()))
+		require.NoError(t, l.StopAll(t.Context()))
 		testdrive.Eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }

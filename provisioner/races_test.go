@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,9 +101,8 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 	got, begun := outcomes{}, map[string]string{}
 	for _, answer := range answers {
 		what, operation, _ := strings.Cut(answer, " as ")
-		if got[what]++; !slices.Contains(strings.Split(possible, ", "), what) {
-			t.Errorf("%s, which is none of %s", answer, possible)
-		}
+		got[what]++
+		assert.Contains(t, strings.Split(possible, ", "), what, answer)
 		other, found := begun[what]
 		assert.False(t, found && other != operation, "%s: %s and %s", what, operation, other)
 		begun[what] = operation

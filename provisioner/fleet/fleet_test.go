@@ -81,10 +81,8 @@ func TestSeveralLaunchers(t *testing.T) {
 		assert.True(t, err == nil && a.Host == at.Launcher+".test" && f.Starting(at),
 			"%+v has the address %+v, %v", at, a, err)
 	}
-	if err := f.Destroy(t.Context(), all[1]); err != nil || !slices.Equal(here.ids, []string{"d_1"}) ||
-		!slices.Equal(there.ids, []string{"d_2"}) {
-		t.Errorf("left: %v and %v, %v", here.ids, there.ids, err)
-	}
+	assert.NoError(t, f.Destroy(t.Context(), all[1]))
+	assert.Equal(t, [][]string{{"d_1"}, {"d_2"}}, [][]string{here.ids, there.ids}, "left")
 	_, err = address(t, f, all[1])
 	assert.ErrorIs(t, err, launcher.ErrNotFound, "the address of a server that is gone")
 	recorded := store.Instance{Location: all[1], Endpoint: &store.Endpoint{Host: "recorded.test", Port: 1}}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
@@ -147,9 +148,7 @@ func (f *fixture) awaitLog(message string) {
 func (f *fixture) expectRefused(a account) {
 	f.Helper()
 	for _, statement := range []string{testdrive.InsertOne, "CREATE TABLE more (id INT)"} {
-		if number := testdrive.RefusalOf(f.T, a.DB, statement); number != testdrive.Denied {
-			f.Errorf("%s: error %d, want %d", statement, number, testdrive.Denied)
-		}
+		assert.EqualValues(f, testdrive.Denied, testdrive.RefusalOf(f.T, a.DB, statement), statement)
 	}
 	testdrive.Exec(f.T, a.DB, "SELECT COUNT(*) FROM filler", "DELETE FROM filler WHERE id < 0")
 }

@@ -219,9 +219,8 @@ func TestBusyInstance(t *testing.T) {
 	testdrive.Eventually(t, "it is recorded", func() bool { return f.Instance(i.ID).OverSince != nil })
 	f.awaitRound("shared-1")
 	testdrive.Exec(t, a.DB, testdrive.InsertOne)
-	if f.due(i) != 1 || f.logged("could not change the privileges") {
-		t.Errorf("%d accounts are due, want 1, and nothing in the log", f.due(i))
-	}
+	assert.Equal(t, 1, f.due(i), "accounts that are due")
+	assert.False(t, f.logged("could not change the privileges"))
 	finish()
 	f.awaitOver(i, true)
 }
@@ -265,9 +264,7 @@ func TestUnreachableServers(t *testing.T) {
 		return err
 	})
 	f.awaitLog("could not change the privileges of some accounts")
-	if f.due(i) != 1 {
-		t.Errorf("%d accounts are due, want 1", f.due(i))
-	}
+	assert.Equal(t, 1, f.due(i), "accounts that are due")
 	proxy.Refuse(false)
 	f.awaitOver(i, true)
 	f.awaitRound("shared-1")

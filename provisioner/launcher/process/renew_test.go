@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
@@ -35,18 +36,18 @@ func TestCertificateIsRenewed(t *testing.T) {
 		l := open(t, cfg)
 		end := launch(t, l, spec)
 		next := newSpec("next")
-		if got := launch(t, l, next); string(got.CACertificate) != string(end.CACertificate) ||
-			string(got.CACertificate) != string(authority.Certificate) || connect(t, next, got).PingContext(t.Context()) != nil {
-			t.Error("two servers are of two CAs")
-		}
+		got := launch(t, l, next)
+		assert.NoError(t, connect(t, next, got).PingContext(t.Context()))
+		assert.Equal(t, authority.Certificate, end.CACertificate)
+		assert.Equal(t, authority.Certificate, got.CACertificate, "of the next server")
 		l.Close()
 
 		file := filepath.Join(cfg.Dir, "instances", spec.ID, "tls", "server.pem")
 		writeAging(t, file, authority)
 		require.NoError(t, cfg.Exec(t.Context(), spec.ID, end, map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS",
 			mysqld.MariaDB: "FLUSH SSL"}[binary.Flavour]))
-		got := expiry(t, spec, end)
-		require.True(t, time.Until(got) <= 40*24*time.Hour, "the server has a certificate until %v yet", got)
+		until := expiry(t, spec, end)
+		require.True(t, time.Until(until) <= 40*24*time.Hour, "the server has a certificate until %v yet", until)
 		open(t, cfg)
 		testdrive.Eventually(t, "the certificate is renewed", func() bool {
 			return time.Until(expiry(t, spec, end)) > 365*24*time.Hour

@@ -10,12 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -68,11 +68,8 @@ func TestTimeZones(t *testing.T) {
 			location, err := time.LoadLocation(name)
 			require.NoError(t, err)
 			for at := time.Date(1970, 1, 2, 3, 4, 5, 0, time.UTC); at.Year() < 2037; at = at.AddDate(0, 0, 97) {
-				var got string
 				text := at.Format(time.DateTime)
-				if err := s.db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name)).Scan(&got); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				got := testdrive.Read[string](t, s.db, fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name))
 				assert.Equal(t, at.In(location).Format(time.DateTime), got, "%s in %s", text, name)
 			}
 		}
@@ -121,23 +118,20 @@ func load(t *testing.T, db *sql.DB, rows int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	row := "INSERT INTO app.t (b) VALUES ('" + strings.Repeat(rand.Text(), 1<<20/26) + "')"
-	var both sync.WaitGroup
+	var both errgroup.Group
 	for range 2 {
-		both.Go(func() {
+		both.Go(func() error {
 			session, err := db.Conn(ctx)
-			if !assert.NoError(t, err) {
-				return
+			if err != nil {
+				return err
 			}
 			defer session.Close()
-			for n := range rows {
-				if _, err := session.ExecContext(ctx, row); err != nil {
-					t.Errorf("row %d: %v", n, err)
-					return
-				}
+			for n := 0; err == nil && n < rows; n++ {
+				_, err = session.ExecContext(ctx, row)
 			}
+			return err
 		})
 	}
-	both.Wait()
-	got := testdrive.Read[int64](t, db, "SELECT count(*) FROM app.t")
-	assert.Equal(t, int64(2*rows), got, "there are %d rows, want %d", got, 2*rows)
+	require.NoError(t, both.Wait())
+	assert.Equal(t, 2*rows, testdrive.Read[int](t, db, "SELECT count(*) FROM app.t"))
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -109,7 +108,7 @@ func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 	return program
 }
 
-// A version that does not start, that is killed while it upgrades, or that loses an object: the server runs the former
+// A version that does not start, that is killed while it upgrades, or that is another one: the server runs the former
 // version on the earlier data.
 func TestUpgradeThatFails(t *testing.T) {
 	eachServer(t, "faller", func(t *testing.T, s server) {
@@ -145,55 +144,47 @@ func TestUpgradeThatFails(t *testing.T) {
 func TestUpgradeInterrupted(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
-		old := open(t, cfg)
-		old.Close()
+		open(t, cfg).Close()
 		cfg.Others = []mysqld.Binary{servers.Renumbered(t, binary)}
-		var all sync.WaitGroup
 		for n, at := range []string{"Stopping", "Copying", "Upgrading", "Starting"} {
 			finishes := []string{"continue", "revert"}
 			if at == "Upgrading" {
 				finishes = append(finishes, "continue after half a revert")
 			}
 			for m, finish := range finishes {
-				all.Go(func() { interrupt(t, cfg, binary, at, finish, fmt.Sprintf("s%d_%d", n, m)) })
+				t.Run(at+", "+finish, func(t *testing.T) {
+					t.Parallel()
+					interrupt(t, cfg, binary, at, finish, fmt.Sprintf("s%d_%d", n, m))
+				})
 			}
 		}
-		all.Wait()
 	})
 }
 
 func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finish, id string) {
 	l, err := process.Open(cfg)
-	if !assert.NoError(t, err) {
-		return
-	}
+	require.NoError(t, err)
 	spec := newSpec(id)
 	spec.Version = binary.Version
-	end, err := l.Launch(t.Context(), spec, ignore)
-	if !assert.NoError(t, err) {
-		return
-	}
-	db := connect(t, spec, end)
+	db := connect(t, spec, launch(t, l, spec))
 	fillForUpgrade(t, db, "secret")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	later := cfg.Others[0].Version
-	spec.Version = later
+	want := cfg.Others[0].Version
+	spec.Version = want
 	_, err = l.Upgrade(ctx, spec, func(sentence string) {
 		if strings.HasPrefix(sentence, at) {
 			cancel()
 		}
 	}, ignore)
-	assert.ErrorIs(t, err, context.Canceled, "%s: interrupted at %q", id, at)
+	assert.ErrorIs(t, err, context.Canceled)
 	dir := filepath.Join(cfg.Dir, "instances", id)
-	if err := os.WriteFile(filepath.Join(dir, "upgrade.cnf"), []byte("secret"), 0o600); err != nil {
-		t.Error(err) // it is there if the broker is killed during mariadb-upgrade
-	}
+	// It is there if the broker is killed during mariadb-upgrade.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "upgrade.cnf"), []byte("secret"), 0o600))
 	if finish == "continue after half a revert" { // the copy is back, and the phase not recorded
 		data := filepath.Join(dir, "data")
 		assert.NoError(t, errors.Join(os.RemoveAll(data), os.Rename(filepath.Join(dir, "before-upgrade"), data)))
 	}
-	want := later
 	if finish == "revert" {
 		_, err = l.Revert(t.Context(), spec, ignore, ignore)
 		if at != "Starting" { // then the upgrade has succeeded
@@ -202,7 +193,7 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	} else {
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 	}
-	assert.NoError(t, err, "%s: %s", id, finish)
+	assert.NoError(t, err)
 	expectNoLeftovers(t, cfg, id)
 	checkUpgraded(t, db, want)
 }

@@ -80,9 +80,7 @@ func testLaunchByTwo(t *testing.T, p Place) {
 		})
 	}
 	launching.Wait()
-	if !same(ends[0], ends[1]) {
-		t.Errorf("launched at %v and at %v", ends[0], ends[1])
-	}
+	assert.True(t, same(ends[0], ends[1]), "launched at %v and at %v", ends[0], ends[1])
 	lets(t, spec, ends[1])
 }
 

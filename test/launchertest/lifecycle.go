@@ -148,9 +148,8 @@ func testNotes(t *testing.T, p Place) {
 	assert.True(t, note == nil && err == nil, "before the first note: %q, %v", note, err)
 	for _, content := range []string{"one", strings.Repeat("long", 128<<10), "", "two"} {
 		require.NoError(t, l.WriteNote(bounded(t), "mark", []byte(content)))
-		if note, err := p.Open(t).ReadNote(bounded(t), "mark"); string(note) != content || note == nil || err != nil {
-			t.Errorf("wrote %d bytes, read %d, %v", len(content), len(note), err)
-		}
+		note, err := p.Open(t).ReadNote(bounded(t), "mark")
+		assert.True(t, string(note) == content && note != nil && err == nil, "wrote %d bytes, read %d, %v", len(content), len(note), err)
 	}
 	require.NoError(t, l.WriteNote(bounded(t), "other-1", []byte("three")))
 	note, err = l.ReadNote(bounded(t), "mark")

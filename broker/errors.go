@@ -13,10 +13,10 @@ import (
 	"mysql-broker/visible"
 )
 
-// apiErrors maps each refusal to its status and error code in the OSB API. Cloud Controller deletes an instance or
-// binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a 409 or a
-// 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text, which
-// would hide the limit. The DELETE that it sends then finds no binding (410).
+// apiErrors maps each refusal but NeedsAsync to its status and error code in the OSB API. Cloud Controller deletes an
+// instance or binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a
+// 409 or a 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text,
+// which would hide the limit. The DELETE that it sends then finds no binding (410).
 var apiErrors = map[engine.Code]struct {
 	status int
 	key    string
@@ -25,7 +25,6 @@ var apiErrors = map[engine.Code]struct {
 	engine.Conflict:          {http.StatusConflict, ""},
 	engine.NotFound:          {http.StatusNotFound, ""},
 	engine.AlreadyDeleted:    {http.StatusGone, ""},
-	engine.NeedsAsync:        {http.StatusUnprocessableEntity, "AsyncRequired"},
 	engine.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
 	engine.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
 	engine.TooMuchData:       {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
@@ -41,10 +40,10 @@ func apiError(err error) error {
 		return nil
 	}
 	if refusal := engine.Explain(err); refusal != nil {
-		a := apiErrors[refusal.Code]
 		if refusal.Code == engine.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification requires this text
 		}
+		a := apiErrors[refusal.Code]
 		return caused(refusal.Sentence, a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mysql-broker/provisioner/backup/objectstore"
@@ -74,7 +75,7 @@ func (v Vault) remove(ctx context.Context, instanceID, id, document string) erro
 }
 
 func (v Vault) clear(ctx context.Context, instanceID, id string) error {
-	names, err := v.names(ctx, folder(instanceID, id))
+	names, err := v.list(ctx, folder(instanceID, id))
 	for _, name := range names {
 		if err == nil {
 			err = v.Objects.Delete(ctx, name)
@@ -84,7 +85,13 @@ func (v Vault) clear(ctx context.Context, instanceID, id string) error {
 }
 
 // names lists the objects whose names begin with a prefix.
-func (v Vault) names(ctx context.Context, prefix string) (names []string, err error) {
+func (v Vault) names(ctx context.Context, prefix string) ([]string, error) {
+	names, err := v.list(ctx, prefix)
+	return slices.DeleteFunc(names, objectstore.Unfinished), err
+}
+
+// list lists unfinished objects, too.
+func (v Vault) list(ctx context.Context, prefix string) (names []string, err error) {
 	err = v.Objects.List(ctx, prefix, func(name string) error {
 		names = append(names, name)
 		return nil

@@ -183,9 +183,11 @@ func TestDelete(t *testing.T) {
 	s := newShelf(t)
 	deleted := s.write(t, "i", "b_1", "INSERT 1")
 	kept := s.write(t, "i", "b_2", "INSERT 1")
+	s.copy(t, "i/b_1/"+manifestName, "i/b_1/.unfinished-1") // as a killed broker leaves it
 	for range 2 {
 		require.NoError(t, s.Delete(t.Context(), "i", "b_1"))
 	}
+	assert.NoDirExists(t, filepath.Join(s.dir, "i", "b_1"))
 	_, err := s.Manifest(t.Context(), "i", "b_1")
 	assert.ErrorIs(t, err, ErrNotFound, "it is there")
 	err = s.check(t, deleted)
@@ -231,7 +233,9 @@ func TestUnfinished(t *testing.T) {
 	s := newShelf(t)
 	s.write(t, "i", "b_1", "INSERT 1")
 	s.copy(t, "i/b_1/"+manifestName, "i/b_2/"+manifestName)
+	s.copy(t, "i/b_1/"+manifestName, "i/b_2/.unfinished-1")
 	s.copy(t, "i/b_1/"+manifestName, "i/b_3/data-late")
+	s.copy(t, "i/b_1/"+manifestName, "i/b_4/.unfinished-1")
 	s.copy(t, "i/b_1/"+manifestName, "i/l_1/log.1/4")
 	s.copy(t, "i/b_1/"+manifestName, "of/others/data")
 	openLog(t, s)
@@ -240,7 +244,7 @@ func TestUnfinished(t *testing.T) {
 		seen = append(seen, fmt.Sprint(name, " ", m.ID, " ", errors.Is(err, ErrUnfinished)))
 		return nil
 	}))
-	assert.Equal(t, []string{"i/b_1/manifest.json b_1 false", "i/b_3/ b_3 true"}, seen)
+	assert.Equal(t, []string{"i/b_1/manifest.json b_1 false", "i/b_3/ b_3 true", "i/b_4/ b_4 true"}, seen)
 }
 
 // Nothing is left of what is deleted while its key is encrypted again, whatever either has done before the other goes on.

@@ -161,7 +161,7 @@ var ErrUnfinished = errors.New("there is no manifest and no log")
 type contents struct {
 	folder   string
 	document string // the name of the manifest or log, "" for none
-	others   bool   // there are other objects
+	others   bool   // there are other objects, unfinished ones apart
 }
 
 // manifestAlone reports whether a folder has nothing but a manifest, which is no backup.
@@ -178,7 +178,7 @@ func (v Vault) folders(ctx context.Context) ([]contents, error) {
 			c.folder = in[1]
 			if in[2] == manifestName || in[2] == logName {
 				c.document = name
-			} else {
+			} else if !objectstore.Unfinished(name) {
 				c.others = true
 			}
 			all[c.folder] = c

@@ -24,9 +24,6 @@ func OpenDirectory(root string) *Directory { return &Directory{root} }
 
 func (d *Directory) String() string { return "file://" + d.root }
 
-// unfinished is the prefix of files that are being written.
-const unfinished = ".unfinished-"
-
 func (d *Directory) Put(_ context.Context, name string, data []byte) error {
 	return explain(d, "write", name, d.write(name, data, os.Rename))
 }
@@ -120,7 +117,7 @@ func (d *Directory) List(_ context.Context, prefix string, fn func(name string) 
 		if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
 			return nil
 		}
-		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), unfinished) {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		name, err := filepath.Rel(d.root, file)

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 )
@@ -28,7 +29,7 @@ type Store interface {
 	// Get reads an object. One of more than max bytes is an error.
 	Get(ctx context.Context, name string, max int64) ([]byte, error)
 
-	// List calls fn with the names of all objects that begin with a prefix, in any order.
+	// List calls fn with the names of all objects that begin with a prefix, in any order, and of what is Unfinished.
 	List(ctx context.Context, prefix string, fn func(name string) error) error
 
 	// Delete deletes an object. If there is none, it does nothing.
@@ -37,6 +38,12 @@ type Store interface {
 	// String is where the objects are, for people, without secrets.
 	String() string
 }
+
+// unfinished begins the name of an object that is being written.
+const unfinished = ".unfinished-"
+
+// Unfinished reports whether a name is that of an object that is being written, or whose writer was killed.
+func Unfinished(name string) bool { return strings.HasPrefix(path.Base(name), unfinished) }
 
 // probeTime limits a probe.
 const probeTime = 30 * time.Second

@@ -56,6 +56,13 @@ func (p *place) readyServer(t *testing.T, l launcher.Launcher) launcher.Spec {
 	return spec
 }
 
+// newServer makes a place without a node, a launcher, and a server as of readyServer.
+func newServer(t *testing.T) (p *place, l launcher.Launcher, spec launcher.Spec) {
+	p = newObjects(t)
+	l = p.open(t)
+	return p, l, p.readyServer(t, l)
+}
+
 // begun has a server launched until it has a pod that no node runs.
 func (p *place) begun(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
@@ -159,9 +166,7 @@ func TestDestroyWithoutOwner(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			held := map[string]string{"claim": p.kindsOf(spec)["claim"], "pod": p.Path("pods/" + podName(spec))}
 			maps.DeleteFunc(held, func(kind, _ string) bool { return !strings.Contains(test.held, kind) })
 			for _, path := range held {
@@ -217,9 +222,7 @@ func (p *place) orphan(t *testing.T, spec launcher.Spec) {
 // A removal that made the Secret again and was cut off before it deleted it can be ended by the removal of unused servers.
 func TestDestroyWithoutOwnerCutOff(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	p.orphan(t, spec)
 	cut := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.Method == http.MethodDelete {
@@ -279,9 +282,7 @@ func TestForeignObjects(t *testing.T) {
 // Webhooks and limit ranges add containers and quantities to pods. A resize changes mysqld's, and waits for nobody else's.
 func TestResizeBesideSidecar(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	set := p.kindsOf(spec)["set"]
 	var found struct {
 		Spec struct {
@@ -348,9 +349,7 @@ func TestServerWithoutPod(t *testing.T) {
 // A change of the plan creates a StatefulSet again that somebody has deleted.
 func TestStatefulSetDeleted(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	p.Do(t, http.MethodDelete, p.kindsOf(spec)["set"], nil, nil)
 	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
 	awaitSentence(t, "a resize", "Restarting mysqld with its new size", enlarging(l, spec))
@@ -361,9 +360,7 @@ func TestStatefulSetDeleted(t *testing.T) {
 // have been removed: then it counts as kept.
 func TestMetadataRemoved(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	for name, labels := range map[string]map[string]any{
 		"all":       nil,
 		"manager's": {"app.kubernetes.io/managed-by": nil},
@@ -401,8 +398,7 @@ func TestCopyOfSecret(t *testing.T) {
 // Frequent writes by others do not block a change of the Secret. If nobody may change it, the error says so.
 func TestSecretThatOthersChange(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
+	p, _, spec := newServer(t)
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.Method == http.MethodPatch && r.URL.Path == p.secretOf(spec) {
 			change := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"example.com/seen": rand.Text()}}}
@@ -428,8 +424,7 @@ func TestSecretThatOthersChange(t *testing.T) {
 // Conflicts without end do not become requests without pause.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
+	p, _, spec := newServer(t)
 	var sent atomic.Int64
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.Method == http.MethodPatch {
@@ -530,9 +525,7 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 // that polls does not write.
 func TestServicePaused(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	heir := p.open(t)
-	spec := p.readyServer(t, heir)
+	p, heir, spec := newServer(t)
 	p.runs(t, spec, map[string]any{"name": "mysqld"})
 	service := p.kindsOf(spec)["service"]
 	var writes atomic.Int64

@@ -70,8 +70,7 @@ func (p *place) forbid(t *testing.T, spec launcher.Spec, operation string) (allo
 // allows it, the server has a pod again.
 func TestPodsForbidden(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
+	p, _, spec := newServer(t)
 	allow := p.forbid(t, spec, "CREATE pods")
 	patient, hasty := p.open(t), p.hasty().open(t)
 	full := p.edited(t, func(_, response string) string {
@@ -119,9 +118,7 @@ func TestWorkForbidden(t *testing.T) {
 	} {
 		t.Run(test.refused+" by "+test.work, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			before, pod := p.stateOf(t, spec), uid(t, p, spec)
 			allow := p.forbid(t, spec, test.refused)
 			_, err := test.call(l, spec)(t.Context())
@@ -151,9 +148,7 @@ func TestWorkForbidden(t *testing.T) {
 // The error of a removal says who refuses to remove the volume. The removal ends when that is allowed.
 func TestVolumeDeletionForbidden(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	allow := p.forbid(t, spec, "DELETE persistentvolumeclaims")
 	testdrive.Eventually(t, "a removal to say who refuses", func() bool { // a busy API server does not at once
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -252,9 +247,7 @@ func TestLabelsChangedLater(t *testing.T) {
 	} {
 		t.Run(test.resource+" "+test.label, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			p.relabel(t, test.resource, test.label, "another")
 			p.annotate(t, spec, map[string]any{"test": "changed"})
 			_, err := l.Endpoint(t.Context(), spec.ID)
@@ -276,9 +269,7 @@ func TestPodRelabelled(t *testing.T) {
 	for _, label := range []string{managerLabel, serverLabel} {
 		t.Run(label, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			relabel := func() (before string) {
 				p.runs(t, spec, map[string]any{"name": "mysqld"})
 				p.labelPod(t, spec, label, nil)
@@ -325,9 +316,7 @@ func TestInitContainerThatRuns(t *testing.T) {
 	t.Parallel()
 	t.Run("launch", func(t *testing.T) {
 		t.Parallel()
-		p := newObjects(t)
-		l := p.open(t)
-		spec := p.readyServer(t, l)
+		p, l, spec := newServer(t)
 		p.runs(t, spec, map[string]any{"name": "mysqld"})
 		p.initContainers(t, spec, initContainer{"proxy", "running"}, initContainer{"prepare", "terminated"})
 		awaitSentence(t, "a launch", "Starting mysqld", launching(l, spec))
@@ -349,8 +338,7 @@ func TestInitContainerThatRuns(t *testing.T) {
 // and the error of a removal that cannot end does not name the webhook.
 func TestWebhookThatCannotBeTried(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
+	p, _, spec := newServer(t)
 	claim := p.kindsOf(spec)["claim"]
 	p.hold(t, claim, "test.example.com/stays")
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {

@@ -129,8 +129,7 @@ func (p *place) refused(t *testing.T, spec launcher.Spec) {
 // not begin with the last change of an older server.
 func TestEarlierRefusals(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	spec := p.readyServer(t, p.open(t))
+	p, _, spec := newServer(t)
 	p.forbid(t, spec, "CREATE pods")
 	p.refused(t, spec)
 	const long = "2020-01-01T00:00:00Z"

@@ -47,9 +47,7 @@ func TestFilesRemoved(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			all := namesOf(p.filesOf(t, spec))
 			if test.suspended {
 				do(t, suspending(l, spec))
@@ -100,9 +98,7 @@ func TestCARemoved(t *testing.T) {
 // former one too, until mysqld has loaded the new one.
 func TestFilesLeft(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	before := p.filesOf(t, spec)
 	for _, test := range []struct {
 		removed string

@@ -15,9 +15,7 @@ import (
 // If the volume of a server that was ready is gone, no empty one takes its place.
 func TestVolumeIsGone(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	paths := p.kindsOf(spec)
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
 	testdrive.Eventually(t, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
@@ -37,9 +35,7 @@ func TestVolumeIsGone(t *testing.T) {
 // While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod.
 func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
+	p, l, spec := newServer(t)
 	paths := p.kindsOf(spec)
 	p.hold(t, paths["claim"], "test.example.com/held")
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
@@ -68,8 +64,7 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 	}
 	t.Run("resize", func(t *testing.T) {
 		t.Parallel()
-		p := newObjects(t)
-		spec := p.readyServer(t, p.open(t))
+		p, _, spec := newServer(t)
 		before := uid(t, p, spec)
 		l := p.behind(t, pausedBefore(func(r *http.Request, body []byte) bool {
 			return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
@@ -80,9 +75,7 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 	})
 	t.Run("end of an upgrade", func(t *testing.T) {
 		t.Parallel()
-		p := newObjects(t)
-		l := p.open(t)
-		spec := p.readyServer(t, l)
+		p, l, spec := newServer(t)
 		before := uid(t, p, spec)
 		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
 			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
@@ -99,9 +92,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 	for _, during := range []string{"no work", "an upgrade"} {
 		t.Run(during, func(t *testing.T) {
 			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
+			p, l, spec := newServer(t)
 			if during == "an upgrade" {
 				_, err := toLater(l, spec)(t.Context())
 				says(t, err, launcher.Wait, "Stopping the server")

@@ -113,6 +113,13 @@ func (p *place) hasty() *place {
 	return &hasty
 }
 
+// answers makes a call once, and expects an error as says does. It returns that.
+func answers(t *testing.T, call call, action launcher.Action, sentence string) error {
+	_, err := call(t.Context())
+	says(t, err, action, sentence)
+	return err
+}
+
 // says expects an error that has a caller act so, and users read a sentence.
 func says(t *testing.T, err error, action launcher.Action, sentence string) {
 	e, ok := errors.AsType[*launcher.Error](err)

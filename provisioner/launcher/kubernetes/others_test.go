@@ -269,8 +269,7 @@ func TestForeignObjects(t *testing.T) {
 			if strings.Contains(kind, "pod") {
 				testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 			}
-			_, err := l.Launch(t.Context(), spec, func(string) {})
-			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+			err := answers(t, launching(l, spec), launcher.GiveUp, "The servers of this plan cannot be run here just now.")
 			assert.ErrorContains(t, err, "is not the broker's")
 			require.NoError(t, destroy(t, l, spec.ID))
 			p.Do(t, http.MethodGet, path, nil, nil)
@@ -307,12 +306,11 @@ func TestResizeBesideSidecar(t *testing.T) {
 			"requests": map[string]string{"memory": memory, "cpu": "100m"}, "limits": map[string]string{"memory": memory, "cpu": "200m"}}}
 	}
 	p.runs(t, spec, map[string]any{"name": "sidecar"}, has("256Mi"))
-	_, err := enlarging(l, spec)(t.Context())
-	says(t, err, launcher.Wait, "Changing the server's memory")
+	answers(t, enlarging(l, spec), launcher.Wait, "Changing the server's memory")
 	assert.Equal(t, map[string]map[string]string{"sidecar": nil, "mysqld": {"memory": "512Mi", "cpu": "200m"}},
 		p.limitsOf(t, spec))
 	p.runs(t, spec, map[string]any{"name": "sidecar"}, has("512Mi"))
-	_, err = enlarging(l, spec)(t.Context())
+	_, err := enlarging(l, spec)(t.Context())
 	assert.ErrorContains(t, err, "connection refused", "what follows the change of the memory is a login")
 }
 

@@ -143,11 +143,9 @@ func TestVolumeGrows(t *testing.T) {
 			}
 			larger := spec
 			larger.StorageMB = 3072
-			_, err = l.Resize(t.Context(), larger, func(string) {})
-			says(t, err, launcher.Wait, "Enlarging the server's disk")
+			answers(t, resizing(l, larger), launcher.Wait, "Enlarging the server's disk")
 			status(map[string]any{"allocatedResourceStatuses": map[string]string{"storage": "ControllerResizeInfeasible"}})
-			_, err = l.Resize(t.Context(), larger, func(string) {})
-			says(t, err, launcher.GiveUp, cannot) // its driver cannot enlarge it
+			answers(t, resizing(l, larger), launcher.GiveUp, cannot) // its driver cannot enlarge it
 			status(map[string]any{"allocatedResourceStatuses": nil, "capacity": map[string]string{"storage": "3Gi"}})
 			_, err = resize(256, 3072)
 			assert.NoError(t, err, "after the volume has grown")

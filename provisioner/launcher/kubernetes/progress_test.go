@@ -150,8 +150,7 @@ func TestEarlierRefusals(t *testing.T) {
 		},
 	} {
 		t.Log(name)
-		_, err := p.edited(t, edit).open(t).Launch(t.Context(), spec, func(string) {})
-		says(t, err, launcher.Wait, "Waiting for a node")
+		answers(t, launching(p.edited(t, edit).open(t), spec), launcher.Wait, "Waiting for a node")
 	}
 }
 

@@ -60,8 +60,7 @@ func TestFilesRemoved(t *testing.T) {
 				err = l.ChangeAdminPassword(t.Context(), spec.ID, spec.AdminPassword, func(context.Context) error { return nil })
 				assert.NoError(t, err)
 			}
-			_, err := test.call(l, spec)(t.Context())
-			says(t, err, launcher.Wait, test.sentence)
+			answers(t, test.call(l, spec), launcher.Wait, test.sentence)
 			files := p.filesOf(t, spec)
 			assert.Equal(t, all, namesOf(files))
 			pair, err := tls.X509KeyPair(files["server.pem"], files["server-key.pem"])
@@ -110,8 +109,7 @@ func TestFilesLeft(t *testing.T) {
 		{"server-key.pem", []string{"ca.pem", "server-key.pem", "server.pem"}},
 	} {
 		p.merge(t, p.secretOf(spec), map[string]any{"data": map[string]any{test.removed: nil}})
-		_, err := l.Launch(t.Context(), spec, func(string) {})
-		says(t, err, launcher.Wait, "Attaching the volume")
+		answers(t, launching(l, spec), launcher.Wait, "Attaching the volume")
 		after := p.filesOf(t, spec)
 		assert.Len(t, after, len(before), test.removed)
 		maps.DeleteFunc(after, func(name string, content []byte) bool { return bytes.Equal(content, before[name]) })
@@ -135,8 +133,7 @@ func TestCertificateNames(t *testing.T) {
 			}
 			l, spec := p.open(t), newSpec()
 			if access == kubernetes.LoadBalancer {
-				_, err := l.Launch(t.Context(), spec, func(string) {})
-				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
+				answers(t, launching(l, spec), launcher.Wait, "Waiting for the load balancer's address")
 				assert.Equal(t, []string{"init.sql", "initialise.sh", "my.cnf", "prepare.sh"}, namesOf(p.filesOf(t, spec)),
 					"files that brokers of before expect")
 				p.merge(t, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{

@@ -21,13 +21,11 @@ func TestVolumeIsGone(t *testing.T) {
 	testdrive.Eventually(t, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
 	larger := spec
 	larger.StorageMB *= 2
-	_, err := l.Resize(t.Context(), larger, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+	err := answers(t, resizing(l, larger), launcher.GiveUp, "The volume of this server is gone.")
 	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
 	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
 	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
-	_, err = l.Launch(t.Context(), spec, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+	answers(t, launching(l, spec), launcher.GiveUp, "The volume of this server is gone.")
 	assert.Empty(t, p.claims(t), "claims that were made")
 	p.remove(t, l, spec)
 }
@@ -41,8 +39,7 @@ func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
 	before := uid(t, p, spec)
 	for _, call := range []order{restarting, suspending, toLater} {
-		_, err := call(l, spec)(t.Context())
-		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+		answers(t, call(l, spec), launcher.GiveUp, "The volume of this server is being deleted.")
 	}
 	assert.Equal(t, before, uid(t, p, spec), "the pod")
 	p.hold(t, paths["claim"])
@@ -57,8 +54,8 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 		p.hold(t, claim, "test.example.com/held")
 		p.Do(t, http.MethodDelete, claim, nil, nil)
 	}
-	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, err error) {
-		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, call call) {
+		answers(t, call, launcher.GiveUp, "The volume of this server is being deleted.")
 		assert.Equal(t, before, uid(t, p, spec), "the pod")
 		p.hold(t, p.kindsOf(spec)["claim"])
 	}
@@ -70,8 +67,7 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 			return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
 				!bytes.Contains(body, []byte(`\"pod\":`))
 		}, func() { deleted(t, p, spec) })).open(t)
-		_, err := restarting(l, spec)(t.Context())
-		stays(t, p, spec, before, err)
+		stays(t, p, spec, before, restarting(l, spec))
 	})
 	t.Run("end of an upgrade", func(t *testing.T) {
 		t.Parallel()
@@ -80,8 +76,7 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
 			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
 		deleted(t, p, spec)
-		_, err := l.Launch(t.Context(), spec, func(string) {})
-		stays(t, p, spec, before, err)
+		stays(t, p, spec, before, launching(l, spec))
 	})
 }
 
@@ -94,8 +89,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 			t.Parallel()
 			p, l, spec := newServer(t)
 			if during == "an upgrade" {
-				_, err := toLater(l, spec)(t.Context())
-				says(t, err, launcher.Wait, "Stopping the server")
+				answers(t, toLater(l, spec), launcher.Wait, "Stopping the server")
 			}
 			claim := p.kindsOf(spec)["claim"]
 			p.Do(t, http.MethodDelete, claim, nil, nil)
@@ -107,8 +101,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 				assert.ErrorIs(t, err, launcher.ErrNotFound)
 				assert.Empty(t, uid(t, p, spec), "the pod")
 			}
-			_, err := l.Launch(t.Context(), spec, func(string) {})
-			says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+			answers(t, launching(l, spec), launcher.GiveUp, "The volume of this server is gone.")
 			p.remove(t, l, spec)
 		})
 	}

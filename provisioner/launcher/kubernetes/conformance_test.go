@@ -103,12 +103,49 @@ func (p *place) fill(t *testing.T) {
 		"metadata": map[string]string{"name": "full"},
 		"spec":     map[string]any{"hard": map[string]string{"requests.memory": "300Mi"}}}, nil)
 	testdrive.Eventually(t, "the quota", func() bool {
-		var quota struct {
-			Status struct{ Used map[string]string }
-		}
-		p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
-		return quota.Status.Used["requests.memory"] == "256Mi"
+		return p.get(t, p.Path("resourcequotas/full")).Status.Used["requests.memory"] == "256Mi"
 	})
+}
+
+// object is what tests look at of an object of any kind.
+type object struct {
+	Metadata struct {
+		Name, UID           string
+		Annotations, Labels map[string]string
+		OwnerReferences     []any
+	}
+	Data map[string][]byte // of a Secret
+	Spec struct {
+		Resources  resources // of a claim
+		Containers []struct {
+			Name      string
+			Resources resources
+		}
+	}
+	Status struct {
+		Replicas       int               // of a StatefulSet
+		Used, Capacity map[string]string // of a quota, of a claim
+	}
+}
+
+type resources struct{ Requests, Limits map[string]string }
+
+func (p *place) get(t *testing.T, path string) (o object) {
+	p.Do(t, http.MethodGet, path, nil, &o)
+	return o
+}
+
+func (p *place) list(t *testing.T, path string) []object {
+	var all struct{ Items []object }
+	p.Do(t, http.MethodGet, path, nil, &all)
+	return all.Items
+}
+
+// text is the JSON of an object, or of a list.
+func (p *place) text(t *testing.T, path string) string {
+	var text json.RawMessage
+	p.Do(t, http.MethodGet, path, nil, &text)
+	return string(text)
 }
 
 // readable is what the broker logged, what containers printed and were started with, and all objects but the Secrets.
@@ -117,9 +154,7 @@ func (p *place) readable(t *testing.T) string {
 	for _, path := range []string{p.Path("pods"), p.Path("services"), p.Path("persistentvolumeclaims"), p.Path("events"),
 		"/apis/apps/v1/namespaces/" + p.Name + "/statefulsets",
 		"/apis/apps/v1/namespaces/" + p.Name + "/controllerrevisions"} {
-		var objects json.RawMessage
-		p.Do(t, http.MethodGet, path, nil, &objects)
-		all += string(objects)
+		all += p.text(t, path)
 	}
 	return all
 }

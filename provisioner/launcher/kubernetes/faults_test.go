@@ -72,9 +72,7 @@ func (p *place) holdsNothing(t *testing.T) {
 	for _, path := range []string{p.Path("secrets"), p.Path("persistentvolumeclaims"), p.Path("services"),
 		p.Path("pods"), "/apis/apps/v1/namespaces/" + p.Name + "/statefulsets"} {
 		testdrive.Eventually(t, "the objects of "+path+" to be gone", func() bool {
-			var there struct{ Items []any }
-			p.Do(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
-			return len(there.Items) == 0
+			return len(p.list(t, path+"?labelSelector=mysql-broker/server")) == 0
 		})
 	}
 }

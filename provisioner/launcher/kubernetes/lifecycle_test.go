@@ -279,17 +279,8 @@ func (p *place) awaitNext(t *testing.T, spec launcher.Spec, before string) {
 
 // limitsOf are those of the containers of a server's pod, by their names.
 func (p *place) limitsOf(t *testing.T, spec launcher.Spec) map[string]map[string]string {
-	var pod struct {
-		Spec struct {
-			Containers []struct {
-				Name      string
-				Resources struct{ Limits map[string]string }
-			}
-		}
-	}
-	p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
 	limits := map[string]map[string]string{}
-	for _, c := range pod.Spec.Containers {
+	for _, c := range p.get(t, p.Path("pods/"+podName(spec))).Spec.Containers {
 		limits[c.Name] = c.Resources.Limits
 	}
 	return limits
@@ -297,11 +288,7 @@ func (p *place) limitsOf(t *testing.T, spec launcher.Spec) map[string]map[string
 
 // uid is that of the pod of a server; "" if there is none.
 func uid(t *testing.T, p *place, spec launcher.Spec) string {
-	var pods struct {
-		Items []struct{ Metadata struct{ Name, UID string } }
-	}
-	p.Do(t, http.MethodGet, p.Path("pods"), nil, &pods)
-	for _, pod := range pods.Items {
+	for _, pod := range p.list(t, p.Path("pods")) {
 		if pod.Metadata.Name == podName(spec) {
 			return pod.Metadata.UID
 		}

@@ -77,11 +77,8 @@ func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 
 // stateOf is what the broker has recorded of a server.
 func (p *place) stateOf(t *testing.T, spec launcher.Spec) (state map[string]any) {
-	var secret struct {
-		Metadata struct{ Annotations map[string]string }
-	}
-	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-	require.NoError(t, json.Unmarshal([]byte(secret.Metadata.Annotations["mysql-broker/state"]), &state))
+	text := p.get(t, p.secretOf(spec)).Metadata.Annotations["mysql-broker/state"]
+	require.NoError(t, json.Unmarshal([]byte(text), &state))
 	return state
 }
 
@@ -200,11 +197,7 @@ func (p *place) labelPod(t *testing.T, spec launcher.Spec, label string, value a
 	path := p.Path("pods/" + podName(spec))
 	p.merge(t, path, map[string]any{"metadata": map[string]any{"labels": map[string]any{label: value}}})
 	testdrive.Eventually(t, "the release of the pod", func() bool {
-		var pod struct {
-			Metadata struct{ OwnerReferences []any }
-		}
-		p.Do(t, http.MethodGet, path, nil, &pod)
-		return label != serverLabel || len(pod.Metadata.OwnerReferences) == 0
+		return label != serverLabel || len(p.get(t, path).Metadata.OwnerReferences) == 0
 	})
 }
 
@@ -213,9 +206,7 @@ func (p *place) orphan(t *testing.T, spec launcher.Spec) {
 	p.Do(t, http.MethodDelete, p.secretOf(spec), map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
 		"propagationPolicy": "Orphan"}, nil)
 	testdrive.Eventually(t, "the end of the Secret", func() bool {
-		var all struct{ Items []any }
-		p.Do(t, http.MethodGet, p.Path("secrets")+"?labelSelector=mysql-broker/server", nil, &all)
-		return len(all.Items) == 0
+		return len(p.list(t, p.Path("secrets")+"?labelSelector=mysql-broker/server")) == 0
 	})
 }
 

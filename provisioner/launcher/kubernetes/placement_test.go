@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,20 +30,14 @@ func TestPlacement(t *testing.T) {
 			Tolerations: []plan.Toleration{{Key: "example.com/mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"}},
 			Labels:      map[string]string{"team": "data"}, Annotations: map[string]string{"example.com/note": "a plan's"}}
 		e := launch(t, l, spec)
-		read := func(path string) string {
-			var object json.RawMessage
-			p.Do(t, http.MethodGet, path, nil, &object)
-			return string(object)
-		}
 		pod := p.Path("pods/" + podName(spec))
 		for _, part := range []string{`"key":"example.com/mysql"`, `"value":"own"`, `"topologyKey":"kubernetes.io/hostname"`,
 			`"team":"data"`, `"example.com/note":"a plan's"`, `"limits":{"cpu":"500m","memory":"256Mi"}`,
 			`"requests":{"cpu":"500m","memory":"256Mi"}`} {
-			assert.Contains(t, read(pod), part)
+			assert.Contains(t, p.text(t, pod), part)
 		}
-		claim := p.Path("persistentvolumeclaims/" + objectName(spec))
 		for _, part := range []string{`"storageClassName":"local"`, `"storage":"1Gi"`, `"team":"data"`} {
-			assert.Contains(t, read(claim), part)
+			assert.Contains(t, p.text(t, p.kindsOf(spec)["claim"]), part)
 		}
 
 		other := newSpec()
@@ -60,7 +53,7 @@ func TestPlacement(t *testing.T) {
 		require.NoError(t, err, "to a plan for other nodes")
 		assert.Contains(t, strings.Join(sentences, "\n"), "Restarting mysqld")
 		assert.NotEqual(t, before, uid(t, p, spec))
-		object := read(pod)
+		object := p.text(t, pod)
 		assert.NotContains(t, object, "topologyKey")
 		assert.NotContains(t, object, "example.com/mysql")
 		assert.Contains(t, object, `"team":"web"`)
@@ -73,7 +66,7 @@ func TestPlacement(t *testing.T) {
 		do(t, suspending(l, spec))
 		spec.Placement = &plan.Placement{OwnNode: true, Labels: map[string]string{"team": "back"}}
 		launch(t, l, spec)
-		object = read(pod) // of a suspended server that has come back with another plan
+		object = p.text(t, pod) // of a suspended server that has come back with another plan
 		assert.Contains(t, object, "topologyKey")
 		assert.Contains(t, object, `"team":"back"`)
 	})
@@ -81,13 +74,7 @@ func TestPlacement(t *testing.T) {
 
 // expectVolume expects the requested and the actual size of a server's volume.
 func (p *place) expectVolume(t *testing.T, spec launcher.Spec, size string) {
-	var claim struct {
-		Spec struct {
-			Resources struct{ Requests map[string]string }
-		}
-		Status struct{ Capacity map[string]string }
-	}
-	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &claim)
+	claim := p.get(t, p.kindsOf(spec)["claim"])
 	assert.Equal(t, size, claim.Spec.Resources.Requests["storage"])
 	assert.Equal(t, size, claim.Status.Capacity["storage"])
 }

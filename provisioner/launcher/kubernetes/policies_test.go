@@ -178,9 +178,7 @@ func (p *place) relabel(t *testing.T, resource, label, value string) {
 		"matchConditions":  []any{map[string]string{"name": "labels", "expression": condition}},
 		"mutations":        []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]string{"expression": patch}}}}, nil)
 	testdrive.Eventually(t, "the policy", func() bool {
-		var made struct {
-			Metadata struct{ Labels map[string]string }
-		}
+		var made object
 		p.Do(t, http.MethodPost, p.Path("configmaps")+"?dryRun=All", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": "x", "labels": map[string]string{label: "before"}}}, &made)
 		return made.Metadata.Labels[label] == value

@@ -116,12 +116,8 @@ func TestClocks(t *testing.T) {
 func (p *place) refused(t *testing.T, spec launcher.Spec) {
 	p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
 	testdrive.Eventually(t, "the refusal of a pod", func() bool {
-		var set struct{ Status struct{ Replicas int } }
-		p.Do(t, http.MethodGet, p.kindsOf(spec)["set"], nil, &set)
-		var events struct{ Items []any }
 		query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.name=" + objectName(spec)}}
-		p.Do(t, http.MethodGet, p.Path("events")+"?"+query.Encode(), nil, &events)
-		return set.Status.Replicas == 0 && len(events.Items) > 0
+		return p.get(t, p.kindsOf(spec)["set"]).Status.Replicas == 0 && len(p.list(t, p.Path("events")+"?"+query.Encode())) > 0
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"maps"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -22,10 +21,9 @@ import (
 
 // filesOf are the files in the Secret of a server that have content.
 func (p *place) filesOf(t *testing.T, spec launcher.Spec) map[string][]byte {
-	var secret struct{ Data map[string][]byte }
-	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-	maps.DeleteFunc(secret.Data, func(_ string, content []byte) bool { return len(content) == 0 })
-	return secret.Data
+	files := p.get(t, p.secretOf(spec)).Data
+	maps.DeleteFunc(files, func(_ string, content []byte) bool { return len(content) == 0 })
+	return files
 }
 
 func namesOf(files map[string][]byte) []string { return slices.Sorted(maps.Keys(files)) }

@@ -109,11 +109,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 
 // claims are the names of the claims in the namespace.
 func (p *place) claims(t *testing.T) (names []string) {
-	var all struct {
-		Items []struct{ Metadata struct{ Name string } }
-	}
-	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &all)
-	for _, c := range all.Items {
+	for _, c := range p.list(t, p.Path("persistentvolumeclaims")) {
 		names = append(names, c.Metadata.Name)
 	}
 	return names

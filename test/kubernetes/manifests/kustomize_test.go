@@ -52,10 +52,26 @@ func build(t *testing.T, folder string, components ...string) built {
 		filepath.Join(dir, folder))
 	require.NoError(t, err)
 	var b built
+	left := map[string]any{
+		"v1 Namespace":                             &b.namespace,
+		"v1 ServiceAccount":                        &b.serviceAccount,
+		"v1 Secret":                                &b.secret,
+		"apps/v1 Deployment":                       &b.deployment,
+		"v1 Service":                               &b.service,
+		"policy/v1 PodDisruptionBudget":            &b.budget,
+		"networking.k8s.io/v1 NetworkPolicy":       &b.network,
+		"rbac.authorization.k8s.io/v1 Role":        &b.role,
+		"rbac.authorization.k8s.io/v1 RoleBinding": &b.roleBinding,
+		"v1 ResourceQuota":                         &b.quota,
+		"monitoring.coreos.com/v1 ServiceMonitor":  &b.monitor,
+	}
 	for _, r := range resources.Resources() {
+		kind := r.GetApiVersion() + " " + r.GetKind()
+		require.Contains(t, left, kind, "it is not expected, or there are two")
 		text, err := r.AsYAML()
 		require.NoError(t, err)
-		require.NoError(t, yaml.UnmarshalStrict(text, b.of(t, r.GetApiVersion()+" "+r.GetKind())), "%s\n%s", r.CurId(), text)
+		require.NoError(t, yaml.UnmarshalStrict(text, left[kind]), "%s\n%s", r.CurId(), text)
+		delete(left, kind)
 	}
 	return b
 }
@@ -88,41 +104,4 @@ func uncomment(t *testing.T, path string, components []string) {
 		text = []byte(strings.Replace(string(text), before, "\n"+line, 1))
 	}
 	require.NoError(t, os.WriteFile(path, text, 0o600))
-}
-
-// of returns where the one object of a kind belongs.
-func (b *built) of(t *testing.T, kind string) any {
-	t.Helper()
-	switch kind {
-	case "v1 Namespace":
-		return once(t, &b.namespace)
-	case "v1 ServiceAccount":
-		return once(t, &b.serviceAccount)
-	case "v1 Secret":
-		return once(t, &b.secret)
-	case "apps/v1 Deployment":
-		return once(t, &b.deployment)
-	case "v1 Service":
-		return once(t, &b.service)
-	case "policy/v1 PodDisruptionBudget":
-		return once(t, &b.budget)
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return once(t, &b.network)
-	case "rbac.authorization.k8s.io/v1 Role":
-		return once(t, &b.role)
-	case "rbac.authorization.k8s.io/v1 RoleBinding":
-		return once(t, &b.roleBinding)
-	case "v1 ResourceQuota":
-		return once(t, &b.quota)
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return once(t, &b.monitor)
-	}
-	t.Fatalf("%s is not expected", kind)
-	return nil
-}
-
-func once[T any](t *testing.T, at **T) *T {
-	require.Nil(t, *at, "there are two")
-	*at = new(T)
-	return *at
 }

@@ -17,14 +17,13 @@ import (
 func TestLauncher(t *testing.T) {
 	t.Parallel()
 	b := build(t, "launcher")
-	assert.True(t, b.namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted",
-		"the namespace has the labels %v", b.namespace.Labels)
+	assert.Equal(t, "restricted", b.namespace.Labels["pod-security.kubernetes.io/enforce"])
 	for _, name := range []string{b.serviceAccount.Namespace, b.role.Namespace, b.roleBinding.Namespace,
 		b.quota.Namespace, b.network.Namespace, b.roleBinding.Subjects[0].Namespace} {
-		assert.True(t, name == b.namespace.Name, "something is in the namespace %q", name)
+		assert.Equal(t, b.namespace.Name, name, "the namespace of another object")
 	}
-	assert.True(t, b.roleBinding.RoleRef.Kind == "Role" && b.roleBinding.RoleRef.Name == b.role.Name &&
-		b.roleBinding.Subjects[0].Name == b.serviceAccount.Name, "the role binding is %+v", b.roleBinding)
+	assert.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: b.role.Name}, b.roleBinding.RoleRef)
+	assert.Equal(t, b.serviceAccount.Name, b.roleBinding.Subjects[0].Name)
 	allowed := []string{"secrets", "persistentvolumeclaims", "services", "statefulsets", "pods", "pods/resize", "events"}
 	for _, rule := range b.role.Rules {
 		for _, resource := range rule.Resources {
@@ -32,12 +31,9 @@ func TestLauncher(t *testing.T) {
 				"the broker may %v %s", rule.Verbs, resource)
 		}
 	}
-	if egress := b.network.Spec.Egress; len(b.network.Spec.PolicyTypes) != 2 || len(egress) != 0 {
-		t.Errorf("servers may reach %v", egress)
-	}
-	if token := b.serviceAccount.AutomountServiceAccountToken; token == nil || *token {
-		t.Error("pods of the ServiceAccount get its token")
-	}
+	assert.Len(t, b.network.Spec.PolicyTypes, 2)
+	assert.Empty(t, b.network.Spec.Egress, "whom servers may reach")
+	assert.Equal(t, new(false), b.serviceAccount.AutomountServiceAccountToken)
 }
 
 // With the component dedicated, the broker's pod has a token, which has the rights of the Role, and the launcher
@@ -52,16 +48,14 @@ func TestDedicated(t *testing.T) {
 	assert.True(t, env["LAUNCHER"] == "kubernetes" && env["LAUNCHER_NAMESPACE"] == servers.namespace.Name && env["PORT"] != "",
 		"the broker has the environment %v", env)
 	spec := b.deployment.Spec.Template.Spec
-	if token := spec.AutomountServiceAccountToken; token == nil || !*token {
-		t.Error("the broker's pod gets no token")
-	}
+	assert.Equal(t, new(true), spec.AutomountServiceAccountToken)
 	text, err := os.ReadFile("../../../deploy/kubernetes/dedicated/rolebinding.yaml")
 	require.NoError(t, err)
 	var binding rbacv1.RoleBinding
 	require.NoError(t, yaml.UnmarshalStrict(text, &binding))
-	if binding.Namespace != servers.namespace.Name || binding.RoleRef != servers.roleBinding.RoleRef ||
-		len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != b.namespace.Name ||
-		binding.Subjects[0].Name != spec.ServiceAccountName || binding.Name == servers.roleBinding.Name {
-		t.Errorf("the role binding is %+v", binding)
-	}
+	assert.Equal(t, servers.namespace.Name, binding.Namespace)
+	assert.Equal(t, servers.roleBinding.RoleRef, binding.RoleRef)
+	assert.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: b.namespace.Name, Name: spec.ServiceAccountName}},
+		binding.Subjects)
+	assert.NotEqual(t, servers.roleBinding.Name, binding.Name)
 }

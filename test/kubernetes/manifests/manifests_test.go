@@ -33,11 +33,11 @@ func TestExample(t *testing.T) {
 	for _, v := range b.deployment.Spec.Template.Spec.Volumes {
 		assert.Nil(t, v.Secret, "nobody has made the Secret")
 	}
-	if from := b.broker(t).EnvFrom; len(from) != 1 || from[0].SecretRef.Name != b.secret.Name {
-		t.Errorf("the environment comes from %+v, and the Secret is %s", from, b.secret.Name)
-	}
+	from := b.broker(t).EnvFrom
+	require.Len(t, from, 1)
+	assert.Equal(t, b.secret.Name, from[0].SecretRef.Name)
 	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace} {
-		assert.True(t, name == b.namespace.Name, "something is in the namespace %q", name)
+		assert.Equal(t, b.namespace.Name, name, "the namespace of another object")
 	}
 	b.expectScheme(t, "")
 }
@@ -47,9 +47,7 @@ func TestServiceMonitor(t *testing.T) {
 	b := build(t, "mycluster", "servicemonitor")
 	b.expectSound(t)
 	b.expectMonitored(t)
-	if e := b.monitor.Spec.Endpoints[0]; e.Scheme != "" {
-		t.Errorf("the broker serves HTTP, and is scraped by %s", e.Scheme)
-	}
+	assert.Empty(t, b.monitor.Spec.Endpoints[0].Scheme, "the broker serves HTTP")
 }
 
 func TestHTTPS(t *testing.T) {
@@ -62,9 +60,8 @@ func TestHTTPS(t *testing.T) {
 			continue
 		}
 		b.expectMonitored(t)
-		if e := b.monitor.Spec.Endpoints[0]; e.Scheme != "https" || e.TLSConfig == nil {
-			t.Errorf("the broker serves HTTPS, and is scraped by %+v", e)
-		}
+		assert.EqualValues(t, "https", b.monitor.Spec.Endpoints[0].Scheme)
+		assert.NotNil(t, b.monitor.Spec.Endpoints[0].TLSConfig)
 	}
 }
 
@@ -91,15 +88,11 @@ func (b built) expectSound(t *testing.T) {
 	spec := b.deployment.Spec
 	assert.False(t, *spec.Replicas < 2 || spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0,
 		"an upgrade, or the end of a node, would leave no broker")
-	assert.True(t, spec.Template.Spec.ServiceAccountName == b.serviceAccount.Name,
-		"the service account is %s", spec.Template.Spec.ServiceAccountName)
-	if token := spec.Template.Spec.AutomountServiceAccountToken; token == nil || *token {
-		t.Error("the broker gets a token of Kubernetes")
-	}
+	assert.Equal(t, b.serviceAccount.Name, spec.Template.Spec.ServiceAccountName)
+	assert.Equal(t, new(false), spec.Template.Spec.AutomountServiceAccountToken)
 	needed := stopTime + time.Duration(b.broker(t).Lifecycle.PreStop.Sleep.Seconds)*time.Second
-	if grace := time.Duration(*spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace < needed+5*time.Second {
-		t.Errorf("%v are not enough to stop, which takes up to %v", grace, needed)
-	}
+	grace := time.Duration(*spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
+	assert.GreaterOrEqual(t, grace, needed+5*time.Second, "time to stop")
 }
 
 // expectRestricted holds the pod against the strictest standard, by the code that enforces it.
@@ -165,11 +158,9 @@ func (b built) expectMonitored(t *testing.T) {
 	assert.False(t, err != nil || selector.Empty() || !selector.Matches(labels.Set(b.service.Labels)),
 		"the monitor's selector does not select the service: %v", err)
 	for _, e := range b.monitor.Spec.Endpoints {
-		if !slices.ContainsFunc(b.service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == e.Port }) {
-			t.Errorf("the monitor looks for the port %q", e.Port)
-		}
+		assert.True(t, slices.ContainsFunc(b.service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == e.Port }),
+			"the monitor looks for the port %q", e.Port)
 	}
 	assert.NotEmpty(t, b.monitor.Spec.Endpoints, "the monitor looks at nothing")
-	assert.True(t, b.service.Labels[b.monitor.Spec.JobLabel] == "mysql-broker",
-		"the job is %q", b.service.Labels[b.monitor.Spec.JobLabel])
+	assert.Equal(t, "mysql-broker", b.service.Labels[b.monitor.Spec.JobLabel], "the job")
 }

@@ -84,30 +84,34 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// await repeats a call while it returns NotYet.
-func await(ctx context.Context, call func() (launcher.Endpoint, error)) (launcher.Endpoint, error) {
+// Finish repeats a call until it no longer returns NotYet, and returns the sentences for users.
+func Finish(ctx context.Context,
+	call func(context.Context) (launcher.Endpoint, error)) (end launcher.Endpoint, sentences []string, err error) {
 	for {
-		end, err := call()
+		end, err = call(ctx)
 		notYet, ok := errors.AsType[*launcher.Error](err)
 		if !ok || notYet.Action != launcher.Wait {
-			return end, err
+			return end, sentences, err
 		}
+		sentences = append(sentences, notYet.Sentence)
 		select {
 		case <-ctx.Done():
-			return end, errors.Join(err, context.Cause(ctx))
+			return end, sentences, errors.Join(err, context.Cause(ctx))
 		case <-time.After(notYet.After):
 		}
 	}
 }
 
 func tryLaunch(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
-	report func(string)) (launcher.Endpoint, error) {
-	return await(ctx, func() (launcher.Endpoint, error) { return l.Launch(ctx, spec, report) })
+	report func(string)) (end launcher.Endpoint, err error) {
+	end, _, err = Finish(ctx, func(ctx context.Context) (launcher.Endpoint, error) { return l.Launch(ctx, spec, report) })
+	return end, err
 }
 
 func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
-	report func(string)) (launcher.Endpoint, error) {
-	return await(ctx, func() (launcher.Endpoint, error) { return l.Resize(ctx, spec, report) })
+	report func(string)) (end launcher.Endpoint, err error) {
+	end, _, err = Finish(ctx, func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, report) })
+	return end, err
 }
 
 // launch launches a server that is expected to come up.

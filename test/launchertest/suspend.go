@@ -13,7 +13,9 @@ import (
 
 // trySuspend suspends a server, however often that takes.
 func trySuspend(ctx context.Context, l launcher.Launcher, id string) error {
-	_, err := await(ctx, func() (launcher.Endpoint, error) { return launcher.Endpoint{}, l.Suspend(ctx, id) })
+	_, _, err := Finish(ctx, func(ctx context.Context) (launcher.Endpoint, error) {
+		return launcher.Endpoint{}, l.Suspend(ctx, id)
+	})
 	return err
 }
 

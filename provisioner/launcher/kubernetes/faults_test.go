@@ -24,6 +24,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/testdrive"
 )
 
@@ -129,7 +130,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		again("launch", launching(l, spec))
-		guest := visit(t, spec, e)
+		guest := launchertest.Visit(t, spec, e)
 		spec.MemoryMB, spec.StorageMB = 1024, 2048
 		again("resize", resizing(l, spec))
 		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")

@@ -3,13 +3,11 @@ package kubernetes_test
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,19 +77,7 @@ func do(t *testing.T, call call) {
 func finish(t *testing.T, call call) (e launcher.Endpoint, sentences []string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
-	for {
-		e, err = call(ctx)
-		notYet, ok := errors.AsType[*launcher.Error](err)
-		if !ok || notYet.Action != launcher.Wait {
-			return e, sentences, err
-		}
-		sentences = append(sentences, notYet.Sentence)
-		select {
-		case <-ctx.Done():
-			return e, sentences, ctx.Err()
-		case <-time.After(notYet.After):
-		}
-	}
+	return launchertest.Finish(ctx, call)
 }
 
 // awaitSentence calls a method until users read a sentence, and fails the test if the method ends before that.
@@ -147,11 +133,6 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endp
 	return e
 }
 
-// visit returns a session of the administrator, which ends when the server is restarted.
-func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
-	return launchertest.Visit(t, spec, e)
-}
-
 // Kubernetes restarts a server whose container dies. Meanwhile Starting is true. The data stays.
 func TestContainerKilled(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
@@ -162,7 +143,7 @@ func TestContainerKilled(t *testing.T) {
 		testdrive.Eventually(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
 		again := launch(t, l, spec)
 		assert.Equal(t, e.AdminAddress(), again.AdminAddress())
-		visit(t, spec, again)
+		launchertest.Visit(t, spec, again)
 	})
 }
 
@@ -193,7 +174,7 @@ func TestNodeLost(t *testing.T) {
 		assert.True(t, err == nil && troubles[spec.ID] == launcher.NodeLost, "the troubles are %v, %v", troubles, err)
 		p.hold(t, pod)
 		do(t, resize)
-		visit(t, spec, e)
+		launchertest.Visit(t, spec, e)
 		lose()
 		assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "its node may be lost")
 		p.hold(t, pod)
@@ -208,7 +189,7 @@ func TestResizeInPlace(t *testing.T) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
 		e := launch(t, l, spec)
-		guest := visit(t, spec, e)
+		guest := launchertest.Visit(t, spec, e)
 		before := uid(t, p, spec)
 		for _, memoryMB := range []int{1024, 512} {
 			spec.MemoryMB, spec.StorageMB = memoryMB, 2*memoryMB

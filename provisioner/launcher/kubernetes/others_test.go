@@ -313,26 +313,16 @@ func TestServerWithoutPod(t *testing.T) {
 	spec, suspended, unfinished := p.readyServer(t, l), p.readyServer(t, l), newSpec()
 	do(t, suspending(l, suspended))
 	awaitSentence(t, "a launch", "Waiting for a node", launching(l, unfinished))
-	watching := p.cuttingWatches(t)
-	watching.cfg.Supervise, watching.cfg.WatchPause = true, 100*time.Millisecond
-	seen := map[string]launcher.Observer{"watched": watching.open(t).(launcher.Observer), "asked": l.(launcher.Observer)}
-	sees := func(want map[string]launcher.Trouble) {
-		for what, l := range seen {
-			testdrive.Eventually(t, what+" to be so", func() bool {
-				troubles, err := l.Troubles(t.Context())
-				return err == nil && maps.Equal(troubles, want)
-			})
-		}
-	}
+	sees := p.observers(t)
 	scale := func(spec launcher.Spec, replicas int) {
 		p.merge(t, p.kindsOf(spec)["set"], map[string]any{"spec": map[string]any{"replicas": replicas}})
 	}
 	scale(unfinished, 0)
-	sees(map[string]launcher.Trouble{})
+	sees(nil)
 	scale(spec, 0)
 	sees(map[string]launcher.Trouble{spec.ID: launcher.NoPod})
 	scale(spec, 1)
-	sees(map[string]launcher.Trouble{})
+	sees(nil)
 }
 
 // A change of the plan creates a StatefulSet again that somebody has deleted.
@@ -430,6 +420,20 @@ func TestConflicts(t *testing.T) {
 	assert.Less(t, sent.Load(), int64(20), "requests within a second")
 }
 
+// reachBy has applications reach servers so; with node ports, on the host.
+func (p *place) reachBy(access kubernetes.Access, host string) {
+	p.cfg.Service, p.cfg.Host = access, ""
+	if access == kubernetes.NodePort {
+		p.cfg.Host = host
+	}
+}
+
+// balance gives the load balancer of a server an address.
+func (p *place) balance(t *testing.T, spec launcher.Spec, address map[string]string) {
+	p.merge(t, p.kindsOf(spec)["service"]+"/status", map[string]any{"status": map[string]any{
+		"loadBalancer": map[string]any{"ingress": []any{address}}}})
+}
+
 // A Service that somebody has changed or deleted is put back by the next operation. It leads to the server's own pod, even
 // if the StatefulSet has more. The address of a ready server stays what it is if operators later choose another way to
 // reach servers.
@@ -456,10 +460,7 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 		t.Run(string(test.of)+" to "+string(test.configured), func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
-			p.cfg.Service, p.cfg.Host = test.of, ""
-			if test.of == kubernetes.NodePort {
-				p.cfg.Host = "192.0.2.1"
-			}
+			p.reachBy(test.of, "192.0.2.1")
 			l, server := p.open(t), newSpec()
 			service := p.kindsOf(server)["service"]
 			read := func() spec {
@@ -469,8 +470,7 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 			}
 			if test.of == kubernetes.LoadBalancer {
 				awaitSentence(t, "a launch", "Waiting for the load balancer's address", launching(l, server))
-				p.merge(t, service+"/status", map[string]any{"status": map[string]any{
-					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"ip": "192.0.2.2"}}}}})
+				p.balance(t, server, map[string]string{"ip": "192.0.2.2"})
 			}
 			p.ready(t, l, server)
 			before := read()
@@ -487,10 +487,7 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 			}
 			p.restate(t, server, address)
 			p.runs(t, server, map[string]any{"name": "mysqld"})
-			p.cfg.Service, p.cfg.Host = test.configured, ""
-			if test.configured == kubernetes.NodePort {
-				p.cfg.Host = "192.0.2.1"
-			}
+			p.reachBy(test.configured, "192.0.2.1")
 			l = p.open(t)
 			for _, change := range []string{`{}`, // which needs no correction
 				`{"selector": {"mysql-broker/server": "another"}}`, `{"selector": {"added": "label"}}`,

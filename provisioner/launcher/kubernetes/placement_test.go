@@ -14,6 +14,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/testdrive"
 )
 
@@ -57,8 +58,8 @@ func TestPlacement(t *testing.T) {
 		assert.NotContains(t, object, "topologyKey")
 		assert.NotContains(t, object, "example.com/mysql")
 		assert.Contains(t, object, `"team":"web"`)
-		visit(t, spec, e)
-		guest := visit(t, spec, e)
+		launchertest.Visit(t, spec, e)
+		guest := launchertest.Visit(t, spec, e)
 		spec.Placement = &plan.Placement{Labels: map[string]string{"team": "ops"}}
 		do(t, resizing(l, spec))
 		assert.NoError(t, guest.PingContext(t.Context()), "a label alone has ended a session")
@@ -124,7 +125,7 @@ func TestVolumeGrows(t *testing.T) {
 			spec, resize := in(cluster.PendingClass)
 			e, err := l.Endpoint(t.Context(), spec.ID)
 			require.NoError(t, err)
-			guest := visit(t, spec, e)
+			guest := launchertest.Visit(t, spec, e)
 			status := func(status map[string]any) {
 				p.merge(t, p.Path("persistentvolumeclaims/"+objectName(spec)+"/status"), map[string]any{"status": status})
 			}
@@ -183,7 +184,7 @@ func TestVolumeFull(t *testing.T) {
 		spec.MemoryMB, spec.StorageMB = 1024, 256
 		spec.Placement = &plan.Placement{StorageClass: cluster.LimitedClass}
 		e := launch(t, l, spec)
-		guest := visit(t, spec, e)
+		guest := launchertest.Visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY, b LONGBLOB)"} {
 			_, err := guest.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
@@ -208,7 +209,7 @@ func TestVolumeFull(t *testing.T) {
 		spec.StorageMB = 1024
 		e, _, err := finish(t, resizing(l, spec))
 		require.NoError(t, err, "resize")
-		guest = visit(t, spec, e)
+		guest = launchertest.Visit(t, spec, e)
 		var left int
 		err = guest.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM d.t").Scan(&left)
 		assert.True(t, err == nil && left == rows, "%d rows are left of %d, %v", left, rows, err)

@@ -3,7 +3,9 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -117,7 +119,8 @@ func (p *place) refused(t *testing.T, spec launcher.Spec) {
 	p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
 	testdrive.Eventually(t, "the refusal of a pod", func() bool {
 		query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.name=" + objectName(spec)}}
-		return p.get(t, p.kindsOf(spec)["set"]).Status.Replicas == 0 && len(p.list(t, p.Path("events")+"?"+query.Encode())) > 0
+		events := p.list(t, p.Path("events")+"?"+query.Encode())
+		return p.get(t, p.kindsOf(spec)["set"]).Status.Replicas == 0 && len(events) > 0
 	})
 }
 
@@ -162,6 +165,22 @@ func (p *place) cuttingWatches(t *testing.T) *place {
 	})
 }
 
+// observers opens a launcher that supervises, whose watches are cut off, and one that asks. see expects that both see the
+// same.
+func (p *place) observers(t *testing.T) (see func(want map[string]launcher.Trouble)) {
+	watches := p.cuttingWatches(t)
+	watches.cfg.Supervise, watches.cfg.WatchPause = true, 100*time.Millisecond
+	seen := map[string]launcher.Launcher{"watched": watches.open(t), "asked": p.open(t)}
+	return func(want map[string]launcher.Trouble) {
+		for what, l := range seen {
+			testdrive.Eventually(t, fmt.Sprint(want, ", ", what), func() bool {
+				troubles, err := l.(launcher.Observer).Troubles(t.Context())
+				return err == nil && maps.Equal(troubles, want)
+			})
+		}
+	}
+}
+
 // A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
 // again and again. One that does not supervise asks, and sees the same. The clock of the broker's host does not matter.
 func TestTroubles(t *testing.T) {
@@ -181,17 +200,8 @@ func testTroubles(t *testing.T, by time.Duration) {
 	if by != 0 {
 		asks = p.ahead(t, by)
 	}
-	watches := asks.cuttingWatches(t)
-	watches.cfg.Supervise, watches.cfg.WatchPause = true, 100*time.Millisecond
-	watching, asking := watches.open(t).(launcher.Observer), asks.open(t).(launcher.Observer)
-	sees := func(want launcher.Trouble) {
-		for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
-			testdrive.Eventually(t, "a server that is "+string(want)+", "+what, func() bool {
-				troubles, err := l.Troubles(t.Context())
-				return err == nil && troubles[spec.ID] == want
-			})
-		}
-	}
+	see := asks.observers(t)
+	sees := func(want launcher.Trouble) { see(map[string]launcher.Trouble{spec.ID: want}) }
 	set := func(state, last map[string]any, conditions ...map[string]string) {
 		p.status(t, spec, map[string]any{"conditions": append([]map[string]string{}, conditions...),
 			"containerStatuses": []any{map[string]any{"name": "mysqld", "image": "x", "imageID": "x", "ready": false,
@@ -206,7 +216,7 @@ func testTroubles(t *testing.T, by time.Duration) {
 	}
 	running := map[string]any{"running": map[string]any{"startedAt": now}}
 
-	sees("")
+	see(nil)
 	p.report(t, spec, condition("Ready", "False", "", 0), condition("ContainersReady", "True", "", 0))
 	sees(launcher.NodeLost)
 	p.report(t, spec, condition("PodScheduled", "False", "Unschedulable", 0))
@@ -216,7 +226,7 @@ func testTroubles(t *testing.T, by time.Duration) {
 	set(running, killed(59*time.Minute))
 	sees(launcher.OutOfMemory)
 	set(running, killed(61*time.Minute))
-	sees("")
+	see(nil)
 	full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
 	set(waiting("CrashLoopBackOff"), map[string]any{
 		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}})
@@ -229,8 +239,8 @@ func testTroubles(t *testing.T, by time.Duration) {
 	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 11*time.Minute))
 	sees(launcher.NotReady)
 	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 9*time.Minute))
-	sees("")
+	see(nil)
 	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
-	require.NoError(t, asking.Destroy(t.Context(), spec.ID))
-	sees("")
+	require.NoError(t, asks.open(t).Destroy(t.Context(), spec.ID))
+	see(nil)
 }

@@ -125,17 +125,13 @@ func TestCertificateNames(t *testing.T) {
 		t.Run(string(access), func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
-			p.cfg.Service, p.cfg.Host = access, ""
-			if access == kubernetes.NodePort {
-				p.cfg.Host = outside
-			}
+			p.reachBy(access, outside)
 			l, spec := p.open(t), newSpec()
 			if access == kubernetes.LoadBalancer {
 				answers(t, launching(l, spec), launcher.Wait, "Waiting for the load balancer's address")
 				assert.Equal(t, []string{"init.sql", "initialise.sh", "my.cnf", "prepare.sh"}, namesOf(p.filesOf(t, spec)),
 					"files that brokers of before expect")
-				p.merge(t, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
-					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}})
+				p.balance(t, spec, map[string]string{"hostname": outside})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -20,6 +20,7 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -57,7 +58,7 @@ exec /bin/sync "$@"
 		old := p.open(t)
 		spec := newSpec()
 		e := launch(t, old, spec)
-		conn := visit(t, spec, e)
+		conn := launchertest.Visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE app", "CREATE TABLE app.t AS SELECT 42 AS n",
 			"CREATE VIEW app.v AS SELECT n FROM app.t", "CREATE USER tenant IDENTIFIED BY 'secret'",
 			"CREATE EVENT app.e ON SCHEDULE EVERY 1 DAY DO SELECT 1"} {
@@ -88,7 +89,7 @@ exec /bin/sync "$@"
 		succeeds := func(what string, call call) {
 			_, sentences, err := finish(t, call)
 			assert.NoError(t, err, "%s, after %q", what, slices.Compact(sentences)) // a proxy calls it too
-			expectVersion(t, visit(t, spec, e), image.Version)
+			expectVersion(t, launchertest.Visit(t, spec, e), image.Version)
 		}
 
 		l = open(p, "test/none")
@@ -149,7 +150,7 @@ exec /bin/sync "$@"
 			t.Errorf("what worked, it says, is %q", slices.Compact(worked))
 		}
 		assert.Equal(t, e.AdminAddress(), upgraded.AdminAddress())
-		expectVersion(t, visit(t, spec, e), later.Version)
+		expectVersion(t, launchertest.Visit(t, spec, e), later.Version)
 		awaitNoCopy(t, p)
 		before := uid(t, p, spec)
 		_, _, err = finish(t, upgrade)

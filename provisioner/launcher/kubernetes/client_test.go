@@ -270,41 +270,39 @@ func TestFilesThatAreReplaced(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	write("ca.crt", renew())
-	write("token", []byte("first\n"))
-	valid.Store("Bearer first")
+	replaceToken := func(token string) {
+		write("token", []byte(token))
+		valid.Store("Bearer " + strings.TrimSpace(token))
+	}
+	replaceToken("first\n")
 	cfg := kubernetes.Config{Namespace: "servers", Credentials: api.Credentials{URL: server.URL,
 		CAFile: filepath.Join(dir, "ca.crt"), TokenFile: filepath.Join(dir, "token")}}
 	l := open(t, cfg)
-	_, err := l.List(t.Context())
-	assert.NoError(t, err, "with the first CA and token")
-	write("token", []byte("second\n"))
-	valid.Store("Bearer second")
-	_, err = l.List(t.Context())
-	assert.NoError(t, err, "with the second token")
+	list := func() error {
+		_, err := l.List(t.Context())
+		return err
+	}
+	assert.NoError(t, list(), "with the first CA and token")
+	replaceToken("second\n")
+	assert.NoError(t, list(), "with the second token")
 	next := renew()
-	_, err = l.List(t.Context())
-	assert.ErrorContains(t, err, "certificate signed by unknown authority")
+	assert.ErrorContains(t, list(), "certificate signed by unknown authority")
 	write("ca.crt", next)
-	_, err = l.List(t.Context())
-	assert.NoError(t, err, "with the second CA")
+	assert.NoError(t, list(), "with the second CA")
 	write("ca.crt", renew())
-	write("token", []byte("third"))
-	valid.Store("Bearer third")
-	_, err = l.List(t.Context())
-	assert.NoError(t, err, "with the third CA and token")
+	replaceToken("third")
+	assert.NoError(t, list(), "with the third CA and token")
 	next = renew()
 	for _, partly := range []string{"", string(next[:len(next)/2])} {
 		write("ca.crt", []byte(partly))
-		_, err = kubernetes.New(cfg)
+		_, err := kubernetes.New(cfg)
 		assert.ErrorContains(t, err, "the API server's CA: it is not PEM")
-		_, err = l.List(t.Context())
-		assert.ErrorContains(t, err, "certificate signed by unknown authority")
+		assert.ErrorContains(t, list(), "certificate signed by unknown authority")
 	}
 	write("ca.crt", next)
-	_, err = l.List(t.Context())
-	assert.NoError(t, err, "with the fourth CA")
+	assert.NoError(t, list(), "with the fourth CA")
 	valid.Store("Bearer fourth")
-	_, err = l.List(t.Context())
+	err := list()
 	assert.False(t, err == nil || strings.Contains(err.Error(), "third"), "with a token that is refused: %v", err)
 }
 

@@ -88,14 +88,12 @@ func TestRights(t *testing.T) {
 	p := newObjects(t)
 	p.cfg.Supervise = true
 	const lacks = "the broker lacks rights in the namespace"
-	p.Do(t, http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker",
-		map[string]any{"rules": []any{
-			map[string]any{"apiGroups": []string{""}, "resources": []string{"secrets"},
-				"verbs": []string{"get", "list", "create", "patch", "delete"}},
-			map[string]any{"apiGroups": []string{""}, "resources": []string{"persistentvolumeclaims", "services"},
-				"verbs": []string{"get", "create", "patch"}},
-			map[string]any{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get", "list", "watch"}},
-		}}, nil)
+	may := func(verbs string, resources ...string) any {
+		return map[string]any{"apiGroups": []string{""}, "resources": resources, "verbs": strings.Fields(verbs)}
+	}
+	p.merge(t, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker", map[string]any{"rules": []any{
+		may("get list create patch delete", "secrets"), may("get create patch", "persistentvolumeclaims", "services"),
+		may("get list watch", "pods")}})
 	l := p.open(t)
 	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
 	testdrive.Eventually(t, "the missing rights in the log", func() bool {

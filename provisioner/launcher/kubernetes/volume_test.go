@@ -30,54 +30,42 @@ func TestVolumeIsGone(t *testing.T) {
 	p.remove(t, l, spec)
 }
 
-// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod.
+// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod, not even the end of
+// an upgrade.
 func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	p, l, spec := newServer(t)
-	paths := p.kindsOf(spec)
-	p.hold(t, paths["claim"], "test.example.com/held")
-	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
+	p.deleteHeld(t, p.kindsOf(spec)["claim"])
 	before := uid(t, p, spec)
 	for _, call := range []order{restarting, suspending, toLater} {
 		answers(t, call(l, spec), launcher.GiveUp, "The volume of this server is being deleted.")
 	}
+	p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
+	answers(t, launching(l, spec), launcher.GiveUp, "The volume of this server is being deleted.")
 	assert.Equal(t, before, uid(t, p, spec), "the pod")
-	p.hold(t, paths["claim"])
+	p.hold(t, p.kindsOf(spec)["claim"])
 	p.remove(t, l, spec)
 }
 
 // If somebody deletes the volume while a pod is about to be replaced, the pod stays too.
 func TestVolumeDeletedBeforePod(t *testing.T) {
 	t.Parallel()
-	deleted := func(t *testing.T, p *place, spec launcher.Spec) {
-		claim := p.kindsOf(spec)["claim"]
-		p.hold(t, claim, "test.example.com/held")
-		p.Do(t, http.MethodDelete, claim, nil, nil)
-	}
-	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, call call) {
-		answers(t, call, launcher.GiveUp, "The volume of this server is being deleted.")
-		assert.Equal(t, before, uid(t, p, spec), "the pod")
-		p.hold(t, p.kindsOf(spec)["claim"])
-	}
-	t.Run("resize", func(t *testing.T) {
-		t.Parallel()
-		p, _, spec := newServer(t)
-		before := uid(t, p, spec)
-		l := p.behind(t, pausedBefore(func(r *http.Request, body []byte) bool {
-			return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
-				!bytes.Contains(body, []byte(`\"pod\":`))
-		}, func() { deleted(t, p, spec) })).open(t)
-		stays(t, p, spec, before, restarting(l, spec))
-	})
-	t.Run("end of an upgrade", func(t *testing.T) {
-		t.Parallel()
-		p, l, spec := newServer(t)
-		before := uid(t, p, spec)
-		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
-			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
-		deleted(t, p, spec)
-		stays(t, p, spec, before, launching(l, spec))
-	})
+	p, _, spec := newServer(t)
+	claim, before := p.kindsOf(spec)["claim"], uid(t, p, spec)
+	l := p.behind(t, pausedBefore(func(r *http.Request, body []byte) bool {
+		return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
+			!bytes.Contains(body, []byte(`\"pod\":`))
+	}, func() { p.deleteHeld(t, claim) })).open(t)
+	answers(t, restarting(l, spec), launcher.GiveUp, "The volume of this server is being deleted.")
+	assert.Equal(t, before, uid(t, p, spec), "the pod")
+	p.hold(t, claim)
+}
+
+// deleteHeld deletes an object, which stays until hold is called without a finalizer.
+func (p *place) deleteHeld(t *testing.T, path string) {
+	p.hold(t, path, "test.example.com/held")
+	p.Do(t, http.MethodDelete, path, nil, nil)
 }
 
 // A server whose volume is gone keeps nothing: its suspension stops it and says that there is no server, even in the

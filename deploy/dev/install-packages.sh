@@ -58,6 +58,7 @@ missing_packages() {
     have gcc || echo gcc
     [ -e /usr/lib/galera/libgalera_smm.so ] || echo galera-4 # clusters of MariaDB
     have haproxy || echo haproxy # in front of clusters
+    have ip || echo iproute2 # networks of hosts that fail
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
     have chromium || echo chromium # opens the dashboard; on Ubuntu it is a snap, not a package

@@ -2,10 +2,11 @@ package network
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,7 @@ func newHost(addr netip.Addr) (*Host, error) {
 		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
-		if err := up("lo"); err != nil {
+		if err := ip("link", "set", "lo", "up"); err != nil {
 			return err
 		}
 		h.device, err = openDevice("tun0", addr)
@@ -103,45 +104,18 @@ func openDevice(name string, addr netip.Addr) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// address gives a device an address of a /24, and starts it.
+// address gives a device of the thread's namespace an address of a /24, and starts it.
 func address(name string, addr netip.Addr) error {
-	for _, set := range []struct {
-		request uint
-		value   func(*unix.Ifreq) error
-	}{
-		{unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(addr.AsSlice()) }},
-		{unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr(net.CIDRMask(prefix, 32)) }},
-		{unix.SIOCSIFMTU, func(r *unix.Ifreq) error { r.SetUint32(mtu); return nil }},
-	} {
-		if err := control(name, set.request, set.value); err != nil {
-			return err
-		}
+	if err := ip("address", "add", netip.PrefixFrom(addr, prefix).String(), "dev", name); err != nil {
+		return err
 	}
-	return up(name)
+	return ip("link", "set", name, "mtu", strconv.Itoa(mtu), "up")
 }
 
-// up starts a device.
-func up(name string) error {
-	return control(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
-		r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-		return nil
-	})
-}
-
-// control changes a device of the thread's namespace.
-// https://man7.org/linux/man-pages/man7/netdevice.7.html
-func control(name string, request uint, value func(*unix.Ifreq) error) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
+// ip runs the program of iproute2 in the thread's namespace.
+func ip(args ...string) error {
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %v: %w: %s", args, err, out)
 	}
-	defer func() { _ = unix.Close(fd) }()
-	r, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	if err := value(r); err != nil {
-		return err
-	}
-	return unix.IoctlIfreq(fd, request, r)
+	return nil
 }

@@ -2,7 +2,7 @@
 // test's process passes on or drops. The servers on it use the kernel's TCP as they do in production, so they see
 // what they would see there.
 //
-// It needs root, and /dev/net/tun. Without root, tests that use it are skipped.
+// It needs root, /dev/net/tun and iproute2. Without root, tests that use it are skipped.
 package network
 
 import (

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -32,7 +33,6 @@ type Config struct {
 	Programs string // directory with etcd, kube-apiserver and kube-controller-manager
 	Dir      string // for state and logs; it is kept when the cluster stops
 	Address  string // at which nodes and pods reach the API server; 127.0.0.1 where there are none
-	Logf     func(format string, args ...any)
 
 	// Controllers lists those that run, separated by commas; "" for all. Each one costs requests for every object.
 	Controllers string
@@ -83,16 +83,15 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
-	if err := c.makeKeys(); err != nil {
-		return nil, err
+	for _, step := range []func(context.Context) error{c.makeKeys, c.startControlPlane, c.startProvisioner} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.startControlPlane(ctx); err != nil {
-		return nil, err
-	}
-	return c, c.startProvisioner(ctx)
+	return c, nil
 }
 
-func (c *Cluster) makeKeys() (err error) {
+func (c *Cluster) makeKeys(context.Context) (err error) {
 	if c.ca, err = newAuthority(filepath.Join(c.cfg.Dir, "pki")); err != nil {
 		return err
 	}
@@ -232,8 +231,7 @@ func (c *Cluster) Stop() {
 	c.loops.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := len(c.processes) - 1; i >= 0; i-- {
-		p := c.processes[i]
+	for _, p := range slices.Backward(c.processes) {
 		_ = p.cmd.Process.Kill() // it fails for one that has ended
 		<-p.done
 	}
@@ -295,7 +293,7 @@ func contentType(method, path string) string {
 	switch {
 	case method != http.MethodPatch:
 		return "application/json"
-	case bytes.Contains([]byte(path), []byte("fieldManager=")):
+	case strings.Contains(path, "fieldManager="):
 		return "application/apply-patch+yaml"
 	}
 	return "application/merge-patch+json"

@@ -7,11 +7,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -23,7 +25,6 @@ type authority struct {
 }
 
 func newAuthority(dir string) (*authority, error) {
-	a := &authority{dir: dir}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -32,11 +33,8 @@ func newAuthority(dir string) (*authority, error) {
 		Subject: pkix.Name{CommonName: "test cluster"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	a.key, a.cert = key, template
-	if err := a.sign("ca", template, key); err != nil {
-		return nil, err
-	}
-	return a, nil
+	a := &authority{dir, template, key}
+	return a, a.sign("ca", template, key)
 }
 
 // issue writes NAME.crt and NAME.key, good for both ends of a connection.
@@ -46,12 +44,9 @@ func (a *authority) issue(name, commonName, organization string, hosts ...string
 		return err
 	}
 	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: commonName},
+		Subject:     pkix.Name{CommonName: commonName, Organization: strings.Fields(organization)},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	if organization != "" {
-		template.Subject.Organization = []string{organization}
 	}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -83,10 +78,7 @@ func (a *authority) sign(name string, template *x509.Certificate, key *ecdsa.Pri
 	if err != nil {
 		return err
 	}
-	if err := a.write(name+".crt", "CERTIFICATE", der); err != nil {
-		return err
-	}
-	return a.write(name+".key", "PRIVATE KEY", private)
+	return errors.Join(a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", private))
 }
 
 func (a *authority) write(name, kind string, der []byte) error {

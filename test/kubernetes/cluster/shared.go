@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,8 +57,7 @@ func (s *Shared) StartAPI(t *testing.T) {
 	}
 	s.once.Do(func() {
 		if s.dir, s.err = os.MkdirTemp("", "kubernetes"); s.err == nil {
-			s.Cluster, s.err = Start(context.Background(), Config{Programs: programs, Dir: s.dir, Logf: log.Printf,
-				Controllers: controllers})
+			s.Cluster, s.err = Start(context.Background(), Config{Programs: programs, Dir: s.dir, Controllers: controllers})
 		}
 	})
 	require.NoError(t, s.err)
@@ -162,19 +160,17 @@ func (n Node) tasks() map[string]int {
 	return pids
 }
 
-type containerIDs struct {
-	Items []struct {
-		Metadata metadata
-		Status   struct {
-			ContainerStatuses []struct{ ContainerID string }
-		}
-	}
-}
-
 // containers are the ids of the main containers of a namespace's pods, by the pods' names.
 func (n Node) containers(namespace string) map[string]string {
 	status, answer, err := n.c.Call(context.Background(), http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", nil)
-	var pods containerIDs
+	var pods struct {
+		Items []struct {
+			Metadata metadata
+			Status   struct {
+				ContainerStatuses []struct{ ContainerID string }
+			}
+		}
+	}
 	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &pods) != nil {
 		return nil
 	}

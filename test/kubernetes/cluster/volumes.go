@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,9 +80,8 @@ func (c *Cluster) startProvisioner(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
-	if !slices.Contains(classes, claim.Spec.StorageClassName) || claim.Metadata.DeletionTimestamp != "" ||
-		what == "DELETED" {
+func (c *Cluster) provide(ctx context.Context, claim claim) {
+	if !slices.Contains(classes, claim.Spec.StorageClassName) || claim.Metadata.DeletionTimestamp != "" {
 		return
 	}
 	var err error
@@ -105,7 +105,7 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		c.cfg.Logf("volume of %s: %v", claim.Metadata.Name, err)
+		log.Printf("volume of %s: %v", claim.Metadata.Name, err)
 	}
 }
 
@@ -149,8 +149,8 @@ func (c *Cluster) makeVolume(ctx context.Context, claim claim) error {
 	})
 }
 
-func (c *Cluster) removeReleased(ctx context.Context, what string, v volume) {
-	if v.Status.Phase != "Released" || v.Spec.Local.Path == "" || what == "DELETED" {
+func (c *Cluster) removeReleased(ctx context.Context, v volume) {
+	if v.Status.Phase != "Released" || v.Spec.Local.Path == "" {
 		return
 	}
 	err := removeVolume(v.Spec.Local.Path)
@@ -158,7 +158,7 @@ func (c *Cluster) removeReleased(ctx context.Context, what string, v volume) {
 		err = c.send(ctx, http.MethodDelete, "/api/v1/persistentvolumes/"+v.Metadata.Name, nil)
 	}
 	if err != nil && ctx.Err() == nil {
-		c.cfg.Logf("remove the volume %s: %v", v.Metadata.Name, err)
+		log.Printf("remove the volume %s: %v", v.Metadata.Name, err)
 	}
 }
 
@@ -178,19 +178,13 @@ func (c *Cluster) removeVolumes() {
 		err = errors.Join(err, removeVolume(path))
 	}
 	if err != nil {
-		c.cfg.Logf("remove volumes: %v", err)
+		log.Printf("remove volumes: %v", err)
 	}
 }
 
-// event is a line of a watch.
-type event[T any] struct {
-	Type   string // ADDED, MODIFIED, DELETED, BOOKMARK or ERROR
-	Object T
-}
-
-// watch calls do with every object at a path, and with each again when it changes or is deleted, until the cluster
-// stops. Where a watch ends, the next one begins with all objects again.
-func watch[T any](c *Cluster, path string, do func(ctx context.Context, what string, object T)) {
+// watch calls do with every object at a path, and with each again when it changes, until the cluster stops. Where a
+// watch ends, the next one begins with all objects again.
+func watch[T any](c *Cluster, path string, do func(ctx context.Context, object T)) {
 	c.loops.Go(func() {
 		for c.background.Err() == nil {
 			watchOnce(c, path, do)
@@ -202,10 +196,10 @@ func watch[T any](c *Cluster, path string, do func(ctx context.Context, what str
 	})
 }
 
-func watchOnce[T any](c *Cluster, path string, do func(ctx context.Context, what string, object T)) {
+func watchOnce[T any](c *Cluster, path string, do func(ctx context.Context, object T)) {
 	request, err := http.NewRequestWithContext(c.background, http.MethodGet, c.URL+path+"?watch=1&resourceVersion=0", nil)
 	if err != nil {
-		c.cfg.Logf("watch %s: %v", path, err)
+		log.Printf("watch %s: %v", path, err)
 		return
 	}
 	response, err := c.client.Do(request)
@@ -214,12 +208,15 @@ func watchOnce[T any](c *Cluster, path string, do func(ctx context.Context, what
 	}
 	defer response.Body.Close()
 	for lines := json.NewDecoder(response.Body); ; {
-		var e event[T]
-		if lines.Decode(&e) != nil {
+		var event struct {
+			Type   string // ADDED, MODIFIED, DELETED, BOOKMARK or ERROR
+			Object T
+		}
+		if lines.Decode(&event) != nil {
 			return
 		}
-		if e.Type == "ADDED" || e.Type == "MODIFIED" || e.Type == "DELETED" {
-			do(c.background, e.Type, e.Object)
+		if event.Type == "ADDED" || event.Type == "MODIFIED" {
+			do(c.background, event.Object)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func run(command []string, dir string) (code int, err error) {
 	}
 	log.Printf("images were made in %.1f s", time.Since(begun).Seconds())
 	begun = time.Now()
-	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, archives)
+	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir}, archives)
 	if err != nil {
 		return 1, err
 	}

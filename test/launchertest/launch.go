@@ -20,6 +20,7 @@ import (
 
 // A launched server accepts logins of its administrator, who has all privileges, and of nobody else. Its certificate is
 // signed by a CA, and valid for the host that applications use: Connect verifies it. The launch reports its progress.
+// One that is repeated, by the same broker or by the next one, finds the server and leaves it as it is.
 func testLaunch(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -34,8 +35,9 @@ func testLaunch(t *testing.T, p Place) {
 	ca, err := x509.ParseCertificate(block.Bytes)
 	require.True(t, err == nil && ca.IsCA, "no certificate of a CA: %v", err)
 	db := Connect(t, spec, end)
-	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
-		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)",
+		"CREATE USER app IDENTIFIED BY 'Xx-123456789'", "GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77",
+		"DROP USER app")
 	wrong := spec
 	wrong.AdminPassword += "x"
 	refuses(t, wrong, end)
@@ -45,26 +47,17 @@ func testLaunch(t *testing.T, p Place) {
 	found, err := l.Endpoint(bounded(t), spec.ID)
 	assert.True(t, err == nil && same(found, end), "endpoint %v, %v, want %v", found, err, end)
 	assert.False(t, l.Starting(spec.ID), "it is reported as starting after it was launched")
-}
-
-// same reports whether two endpoints have the same address.
-func same(a, b launcher.Endpoint) bool { return a.Host == b.Host && a.Port == b.Port }
-
-// A launch that is repeated, by the same broker or by the next one, finds the server and leaves it as it is.
-func testLaunchAgain(t *testing.T, p Place) {
-	first := p.Open(t)
-	spec := p.spec("one")
-	end := launch(t, first, spec)
-	db := Connect(t, spec, end)
-	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 	guest := Visit(t, spec, end)
-	for _, l := range []launcher.Launcher{first, p.Open(t)} {
-		again := launch(t, l, spec)
+	for _, by := range []launcher.Launcher{l, p.Open(t)} {
+		again := launch(t, by, spec)
 		assert.True(t, same(again, end), "launched again at %v, want %v", again, end)
 	}
 	assert.NoError(t, guest.PingContext(bounded(t)), "it was restarted by a repeated launch")
 	assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
 }
+
+// same reports whether two endpoints have the same address.
+func same(a, b launcher.Endpoint) bool { return a.Host == b.Host && a.Port == b.Port }
 
 // Two brokers that launch the same server at the same time create one server.
 func testLaunchByTwo(t *testing.T, p Place) {

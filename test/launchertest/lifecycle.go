@@ -60,28 +60,13 @@ func testResize(t *testing.T, p Place) {
 	assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
 }
 
-// A destroyed server is gone, and may be destroyed again. So may a server that never existed.
-func testDestroy(t *testing.T, p Place) {
-	l := p.Open(t)
-	destroy(t, l, "never")
-	spec := p.spec("one")
-	end := launch(t, l, spec)
-	assert.NoError(t, l.Keep(bounded(t), spec.ID), "keep")
-	destroy(t, l, spec.ID)
-	destroy(t, p.Open(t), spec.ID)
-	_, err := l.Endpoint(bounded(t), spec.ID)
-	assert.ErrorIs(t, err, launcher.ErrNotFound, "endpoint")
-	assert.Error(t, Connect(t, spec, end).PingContext(bounded(t)), "its administrator can still log in")
-	_, err = tryResize(bounded(t), l, spec, nobody)
-	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize")
-	assert.Empty(t, ids(t, l))
-}
-
-// A server that was reported ready is kept, whatever the broker's records say. Any other may be destroyed.
+// A server that was reported ready is kept, whatever the broker's records say. Any other may be destroyed. A destroyed
+// server is gone, and may be destroyed again. So may a server that never existed.
 func testKeep(t *testing.T, p Place) {
 	l := p.Open(t)
 	assert.ErrorIs(t, l.Keep(bounded(t), "never"), launcher.ErrNotFound, "keep what is not there")
 	assert.NoError(t, l.DestroyUnused(bounded(t), "never"), "destroy what is not there")
+	destroy(t, l, "never")
 	kept, unused := p.spec("kept"), p.spec("unused")
 	end := launch(t, l, kept)
 	launch(t, l, unused)
@@ -105,6 +90,15 @@ func testKeep(t *testing.T, p Place) {
 	assert.Equal(t, []string{kept.ID}, ids(t, heir))
 	p.expectRecords(t, map[string]string{kept.ID: long})
 	lets(t, kept, end)
+
+	destroy(t, l, kept.ID)
+	destroy(t, p.Open(t), kept.ID)
+	_, err := l.Endpoint(bounded(t), kept.ID)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "endpoint")
+	assert.Error(t, Connect(t, kept, end).PingContext(bounded(t)), "its administrator can still log in")
+	_, err = tryResize(bounded(t), l, kept, nobody)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize")
+	assert.Empty(t, ids(t, l))
 }
 
 // The admin password is changed by SQL, and the launcher keeps up with it. A later launch or resize does not restore

@@ -47,7 +47,6 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		run  func(*testing.T, Place)
 	}{
 		{"launch", testLaunch},
-		{"launch again", testLaunchAgain},
 		{"launch by two at once", testLaunchByTwo},
 		{"launch cut off at every report", testCutOff},
 		{"launch whose caller has lost the work", testLostWork},
@@ -56,8 +55,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"unknown flavour or version", testUnknownVersion},
 		{"resize", testResize},
 		{"suspend", testSuspend},
-		{"destroy", testDestroy},
-		{"keep", testKeep},
+		{"keep and destroy", testKeep},
 		{"admin password", testAdminPassword},
 		{"renewal", testRenewal},
 		{"notes", testNotes},

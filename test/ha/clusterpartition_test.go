@@ -35,19 +35,17 @@ func TestPartitionedCluster(t *testing.T) {
 		}
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
-			testPartitionedCluster(t, s.Flavour)
+			w := newScatteredWorld(t, s.Flavour)
+			for range rounds(2) {
+				w.partition(t, "the primary is cut off from the other nodes",
+					func(node int) { w.Cut(w.hosts[node], w.others(node)...) })
+				w.partition(t, "the primary is cut off from the other nodes and the brokers",
+					func(node int) { w.Cut(w.hosts[node]) })
+				w.expectNothingDone(t)
+			}
+			w.clear(t)
 		})
 	}
-}
-
-func testPartitionedCluster(t *testing.T, flavour string) {
-	w := newScatteredWorld(t, flavour)
-	for range rounds(2) {
-		w.partition(t, "the primary is cut off from the other nodes", func(node int) { w.Cut(w.hosts[node], w.others(node)...) })
-		w.partition(t, "the primary is cut off from the other nodes and the brokers", func(node int) { w.Cut(w.hosts[node]) })
-		w.expectNothingDone(t)
-	}
-	w.clear(t)
 }
 
 // scatteredWorld is a clusterWorld whose nodes and brokers are on hosts of their own. Applications are outside: they
@@ -130,7 +128,7 @@ type ended struct {
 
 func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 	e := &ended{Binding: w.bound(t)}
-	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.Credentials, "before") }))
+	require.NoError(t, write(t.Context(), e.Credentials, "before"))
 	w.Tell(audit.Instance{ID: e.InstanceID, PlanID: w.small.ID, State: audit.Exists, Note: "before"})
 	_, e.open = w.OpenOnEach(t, e.Credentials)
 	return e

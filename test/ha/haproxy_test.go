@@ -31,7 +31,12 @@ func TestHAProxy(t *testing.T) {
 		env := testdrive.Environment(t, c.Nodes[0].MySQL)
 		env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 		for _, known := range []string{"all nodes", "the proxy alone"} {
-			w := newProxiedWorld(t, c, env, port, known == "all nodes")
+			env["MYSQL_SERVERS"] = c.Described(t, port)
+			if known == "the proxy alone" {
+				env["MYSQL_SERVERS"] = strings.Replace(env["MYSQL_SERVERS"], strings.Join(c.Addresses(), ","),
+					fmt.Sprint("127.0.0.1:", port), 1)
+			}
+			w := &clusterWorld{world: newWorld(t, testdrive.Start(t, env)), Cluster: c}
 			kept := w.bound(t)
 			app := kept.Credentials
 			require.Equal(t, port, app.Port, "credentials have port %d instead of the proxy's, %d", app.Port, port)
@@ -78,22 +83,8 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	return port
 }
 
-// proxiedWorld is a platform whose applications reach a cluster through HAProxy.
-type proxiedWorld struct {
-	*world
-	cluster *testdrive.Cluster
-}
-
-func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, port int, nodesKnown bool) *proxiedWorld {
-	env["MYSQL_SERVERS"] = c.Described(t, port)
-	if !nodesKnown {
-		env["MYSQL_SERVERS"] = strings.Replace(env["MYSQL_SERVERS"], strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
-	}
-	return &proxiedWorld{newWorld(t, testdrive.Start(t, env)), c}
-}
-
 // endsSessions opens a session of an account through the proxy, and unbinds it.
-func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
+func (w *clusterWorld) endsSessions(t *testing.T, instance, when string) {
 	binding, err := w.Bind(w.small, instance)
 	require.NoError(t, err)
 	db, err := binding.Credentials.Open()
@@ -113,19 +104,17 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 
 // failsOver kills the primary while an application writes and the platform makes and ends bindings. It returns when the
 // application can write again. Both go on in time.
-func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Duration {
-	note := uuid.NewString()
-	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), app, note) }))
+func (w *clusterWorld) failsOver(t *testing.T, app audit.Credentials) time.Duration {
+	require.NoError(t, write(t.Context(), app, uuid.NewString()))
 	end := w.load(t, 1)
 	w.awaitDone(t, 6)
-	old := w.cluster.Primary(t)
-	w.cluster.Nodes[old].Kill(t)
+	old := w.Primary(t)
+	w.Nodes[old].Kill(t)
 	killed, interval, done := time.Now(), limits.Watch(), w.done.Load()
 	var took time.Duration
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		assert.NoError(t, persist(t.Context(), func() error { return write(t.Context(), app, uuid.NewString()) }),
-			"the application writes no more")
+		assert.NoError(t, write(t.Context(), app, uuid.NewString()), "the application writes no more")
 		took = time.Since(killed)
 	})
 	w.awaitMoreThan(t, done, 4)
@@ -133,8 +122,8 @@ func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Durat
 	writing.Wait()
 	interval.Prompt(t, "the application writes", took, failoverTime)
 	end()
-	w.cluster.Start(t, old, false)
-	w.cluster.AwaitComplete(t)
+	w.Start(t, old, false)
+	w.AwaitComplete(t)
 	w.expectOnly503(t)
 	return took
 }

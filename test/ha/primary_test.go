@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -259,10 +260,8 @@ func (w *heldWorld) used(t *testing.T) (node int) {
 	most := -1
 	for n, one := range w.Nodes {
 		var sessions int
-		if err := one.Query(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '"+one.BrokerUser+"'",
-			&sessions); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, one.Query(t,
+			"SELECT COUNT(*) FROM information_schema.processlist WHERE user = '"+one.BrokerUser+"'", &sessions))
 		if sessions > most {
 			node, most = n, sessions
 		}

@@ -32,7 +32,7 @@ type world struct {
 	turn, done   atomic.Int64
 
 	mu      sync.Mutex
-	refused []time.Time     // when requests were answered with 503
+	refused time.Time       // when a request was last answered with 503
 	worst   time.Duration   // of a response
 	other   map[string]bool // responses of 5xx that are not 503
 }
@@ -52,7 +52,7 @@ func (w *world) send(method, path string, body any) (testdrive.Response, error) 
 	w.worst = max(w.worst, time.Since(began))
 	switch {
 	case r.Status == http.StatusServiceUnavailable:
-		w.refused = append(w.refused, time.Now())
+		w.refused = time.Now()
 	case r.Status >= 500:
 		w.other[r.Raw] = true
 	case err == nil && (r.Status < 300 || r.Status == http.StatusGone):
@@ -95,11 +95,7 @@ func (w *world) cycle(ctx context.Context, n int) error {
 		return err
 	}
 	i.Note = uuid.NewString()
-	if err := persist(ctx, func() error {
-		limited, cancel := context.WithTimeout(ctx, failoverTime)
-		defer cancel()
-		return write(limited, kept.Credentials, i.Note)
-	}); err != nil {
+	if err := write(ctx, kept.Credentials, i.Note); err != nil {
 		return fmt.Errorf("use the instance: %w", err)
 	}
 	w.Tell(i)
@@ -118,20 +114,16 @@ func (w *world) cycle(ctx context.Context, n int) error {
 	return w.delete(i)
 }
 
-// write does what audit.Write does, but can be repeated.
+// write does what audit.Write does, again and again while the server fails over, as applications do.
 func write(ctx context.Context, c audit.Credentials, note string) error {
-	return audit.Execute(ctx, c, "CREATE TABLE IF NOT EXISTS note (text varchar(100) PRIMARY KEY)",
-		"REPLACE INTO note VALUES ('"+note+"')")
-}
-
-// persist repeats what an application does while its server fails over.
-func persist(ctx context.Context, fn func() error) error {
-	for deadline := time.Now().Add(limits.Stuck); ; {
-		err := fn()
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(100 * time.Millisecond) {
+		limited, cancel := context.WithTimeout(ctx, failoverTime)
+		err := audit.Execute(limited, c, "CREATE TABLE IF NOT EXISTS note (text varchar(100) PRIMARY KEY)",
+			"REPLACE INTO note VALUES ('"+note+"')")
+		cancel()
 		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond) // as applications try again
 	}
 }
 
@@ -163,17 +155,6 @@ func (w *world) awaitMoreThan(t *testing.T, before, more int64) {
 	testdrive.Eventually(t, fmt.Sprintf("%d more requests", more), func() bool {
 		return w.done.Load() >= before+more || t.Failed()
 	})
-}
-
-// outage is how long after since requests were refused: 0 if none was. It forgets what was refused.
-func (w *world) outage(since time.Time) (last time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, at := range w.refused {
-		last = max(last, at.Sub(since))
-	}
-	w.refused = nil
-	return last
 }
 
 // expectOnly503 fails the test if a response was another 5xx.

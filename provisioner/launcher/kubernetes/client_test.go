@@ -51,10 +51,6 @@ func open(t *testing.T, cfg kubernetes.Config) *kubernetes.Launcher {
 	return l
 }
 
-func spec() launcher.Spec {
-	return launcher.Spec{ID: "d_1", MemoryMB: 256, StorageMB: 1024, AdminUser: "admin", AdminPassword: "password"}
-}
-
 func refuse(w http.ResponseWriter, code int, reason, message string) {
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"kind": "Status", "reason": %q, "message": %q}`, reason, message)
@@ -88,7 +84,7 @@ func TestRefusals(t *testing.T) {
 				}
 				refuse(w, test.code, test.reason, test.message)
 			}))
-			_, err := l.Launch(t.Context(), spec(), func(string) {})
+			_, err := l.Launch(t.Context(), newSpec(), func(string) {})
 			assert.ErrorContains(t, err, test.message)
 			assert.Equal(t, test.noRoom, errors.Is(err, launcher.ErrNoRoom))
 			e, known := errors.AsType[*launcher.Error](err)

@@ -90,12 +90,7 @@ func placeIn(t *testing.T, c *cluster.Shared, images ...kubernetes.Image) *place
 	return p
 }
 
-func (p *place) open(t *testing.T) launcher.Launcher {
-	l, err := kubernetes.New(p.cfg)
-	require.NoError(t, err)
-	t.Cleanup(l.Close)
-	return l
-}
+func (p *place) open(t *testing.T) launcher.Launcher { return open(t, p.cfg) }
 
 // fill gives the namespace a quota that one server uses up, and returns once that counts it.
 func (p *place) fill(t *testing.T) {
@@ -120,6 +115,9 @@ type object struct {
 		Containers []struct {
 			Name      string
 			Resources resources
+		}
+		Template struct {
+			Spec struct{ Containers []map[string]any }
 		}
 	}
 	Status struct {

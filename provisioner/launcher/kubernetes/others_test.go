@@ -274,15 +274,7 @@ func TestResizeBesideSidecar(t *testing.T) {
 	t.Parallel()
 	p, l, spec := newServer(t)
 	set := p.kindsOf(spec)["set"]
-	var found struct {
-		Spec struct {
-			Template struct {
-				Spec struct{ Containers []map[string]any }
-			}
-		}
-	}
-	p.Do(t, http.MethodGet, set, nil, &found)
-	containers := found.Spec.Template.Spec.Containers
+	containers := p.get(t, set).Spec.Template.Spec.Containers
 	restricted := containers[0]["securityContext"]
 	containers = append([]map[string]any{{"name": "sidecar", "image": "x", "securityContext": restricted}}, containers...)
 	containers[1]["resources"] = map[string]any{"requests": map[string]string{"memory": "256Mi", "cpu": "100m"},
@@ -330,7 +322,7 @@ func TestStatefulSetDeleted(t *testing.T) {
 	t.Parallel()
 	p, l, spec := newServer(t)
 	p.Do(t, http.MethodDelete, p.kindsOf(spec)["set"], nil, nil)
-	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	p.expectNone(t, p.Path("pods/"+podName(spec)))
 	awaitSentence(t, "a resize", "Restarting mysqld with its new size", enlarging(l, spec))
 	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 }

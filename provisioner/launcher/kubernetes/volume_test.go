@@ -3,13 +3,11 @@ package kubernetes_test
 import (
 	"bytes"
 	"net/http"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/test/testdrive"
 )
 
 // If the volume of a server that was ready is gone, no empty one takes its place.
@@ -18,13 +16,13 @@ func TestVolumeIsGone(t *testing.T) {
 	p, l, spec := newServer(t)
 	paths := p.kindsOf(spec)
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
-	testdrive.Eventually(t, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
+	p.expectNone(t, paths["claim"])
 	larger := spec
 	larger.StorageMB *= 2
 	err := answers(t, resizing(l, larger), launcher.GiveUp, "The volume of this server is gone.")
 	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
 	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
-	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	p.expectNone(t, p.Path("pods/"+podName(spec)))
 	answers(t, launching(l, spec), launcher.GiveUp, "The volume of this server is gone.")
 	assert.Empty(t, p.claims(t), "claims that were made")
 	p.remove(t, l, spec)
@@ -81,9 +79,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 			}
 			claim := p.kindsOf(spec)["claim"]
 			p.Do(t, http.MethodDelete, claim, nil, nil)
-			testdrive.Eventually(t, "the end of the claim", func() bool {
-				return !slices.Contains(p.claims(t), objectName(spec))
-			})
+			p.expectNone(t, claim)
 			for range 2 {
 				_, _, err := finish(t, suspending(l, spec))
 				assert.ErrorIs(t, err, launcher.ErrNotFound)

@@ -58,11 +58,6 @@ func (p Plan) Provision(id string) Request {
 	return p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0})
 }
 
-// Undelete asks for an instance with the data of a deleted one.
-func (p Plan) Undelete(id, of string) Request {
-	return p.ProvisionWith(id, map[string]any{"undelete": of})
-}
-
 // ProvisionWith asks for an instance with parameters.
 func (p Plan) ProvisionWith(id string, parameters map[string]any) Request {
 	return Request{Provision, "PUT", InstancePath(id) + "?" + p.Async, map[string]any{"service_id": p.ServiceID,

@@ -264,7 +264,7 @@ func (x Target) Request() Request {
 	switch x.Kind {
 	case Provision:
 		if x.Keep {
-			return x.Plan.Undelete(x.Instance.ID, x.Deleted)
+			return x.Plan.ProvisionWith(x.Instance.ID, map[string]any{"undelete": x.Deleted})
 		}
 		switch x.From {
 		case Clone:
@@ -310,23 +310,20 @@ func (x Target) Mitigation() (Request, bool) {
 // RunAndLearn runs a request, and records what the platform learns from it.
 func (w *World) RunAndLearn(x *Target, q Request) error {
 	got, err := w.Run(q)
-	if err != nil {
-		return err
-	}
-	return w.learn(x, q, got)
+	return w.learn(x, q, got, err)
 }
 
 // ConcludeAndLearn is RunAndLearn of a request with that response.
 func (w *World) ConcludeAndLearn(x *Target, q Request, r testdrive.Response) error {
 	got, err := w.Conclude(q, r)
+	return w.learn(x, q, got, err)
+}
+
+// learn records what the platform learns from a request, unless it has failed.
+func (w *World) learn(x *Target, q Request, got testdrive.Response, err error) error {
 	if err != nil {
 		return err
 	}
-	return w.learn(x, q, got)
-}
-
-// learn records what the platform learns from a request that has succeeded.
-func (w *World) learn(x *Target, q Request, got testdrive.Response) (err error) {
 	switch q.Kind {
 	case Provision:
 		x.Instance.State = audit.Exists

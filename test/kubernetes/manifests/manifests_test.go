@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 )
@@ -39,7 +40,6 @@ func TestExample(t *testing.T) {
 	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace} {
 		assert.Equal(t, b.namespace.Name, name, "the namespace of another object")
 	}
-	b.expectScheme(t, "")
 }
 
 func TestServiceMonitor(t *testing.T) {
@@ -55,20 +55,13 @@ func TestHTTPS(t *testing.T) {
 	for _, components := range [][]string{{"https"}, {"https", "dedicated"}, {"servicemonitor", "https"}} {
 		b := build(t, "mycluster", components...)
 		b.expectRestricted(t)
-		b.expectScheme(t, corev1.URISchemeHTTPS)
+		b.expectProbes(t, corev1.URISchemeHTTPS)
 		if b.monitor == nil {
 			continue
 		}
 		b.expectMonitored(t)
 		assert.EqualValues(t, "https", b.monitor.Spec.Endpoints[0].Scheme)
 		assert.NotNil(t, b.monitor.Spec.Endpoints[0].TLSConfig)
-	}
-}
-
-func (b built) expectScheme(t *testing.T, want corev1.URIScheme) {
-	broker := b.broker(t)
-	for _, p := range []*corev1.Probe{broker.StartupProbe, broker.LivenessProbe, broker.ReadinessProbe} {
-		assert.True(t, p.HTTPGet.Scheme == want, "the broker is asked by %q instead of %q", p.HTTPGet.Scheme, want)
 	}
 }
 
@@ -84,7 +77,7 @@ func (b built) expectSound(t *testing.T) {
 	b.expectRestricted(t)
 	b.expectSelected(t)
 	b.expectPorts(t)
-	b.expectProbes(t)
+	b.expectProbes(t, "")
 	spec := b.deployment.Spec
 	assert.False(t, *spec.Replicas < 2 || spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0,
 		"an upgrade, or the end of a node, would leave no broker")
@@ -143,12 +136,13 @@ func (b built) expectPorts(t *testing.T) {
 
 // expectProbes keeps outages of what all replicas depend on from restarting them, and from taking them all out of the
 // service: /readyz tells of those.
-func (b built) expectProbes(t *testing.T) {
+func (b built) expectProbes(t *testing.T, scheme corev1.URIScheme) {
 	broker := b.broker(t)
 	for name, p := range map[string]*corev1.Probe{"startup": broker.StartupProbe, "liveness": broker.LivenessProbe,
 		"readiness": broker.ReadinessProbe} {
-		assert.False(t, p == nil || p.HTTPGet == nil || p.HTTPGet.Path != "/healthz" || p.HTTPGet.Port.StrVal != "http",
-			"the %s probe is %+v", name, p)
+		require.NotNil(t, p, name)
+		want := &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http"), Scheme: scheme}
+		assert.Equal(t, want, p.HTTPGet, name)
 	}
 }
 

@@ -202,21 +202,6 @@ func (c *Cluster) Pid(name string) int {
 	return 0
 }
 
-// Kill ends a program that Run has started, with SIGKILL. It may be run again then.
-func (c *Cluster) Kill(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, p := range c.processes {
-		if p.name == name {
-			c.processes = slices.Delete(c.processes, i, i+1)
-			err := p.cmd.Process.Kill()
-			<-p.done
-			return err
-		}
-	}
-	return fmt.Errorf("%s does not run", name)
-}
-
 // Login issues a certificate for both ends of connections, and returns the path of a kubeconfig that logs in with it.
 func (c *Cluster) Login(name, commonName, organization string, hosts ...string) (kubeconfig string, err error) {
 	if err := c.ca.issue(name, commonName, organization, hosts...); err != nil {

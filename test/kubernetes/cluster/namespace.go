@@ -43,27 +43,23 @@ func (c *Cluster) NewNamespace(t testing.TB) Namespace {
 		}
 		n.Do(t, http.MethodPost, group+"/namespaces/"+n.Name+"/"+strings.ToLower(object["kind"].(string))+"s", object, nil)
 	}
-	n.awaitRights(t)
+	// The API server learns of a new Role by a watch.
+	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+		"spec": map[string]any{"user": "system:serviceaccount:" + n.Name + ":mysql-broker", "resourceAttributes": map[string]string{
+			"namespace": n.Name, "verb": "get", "resource": "secrets"}}}
+	granted := func() bool {
+		var answer struct{ Status struct{ Allowed bool } }
+		n.Do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, &answer)
+		return answer.Status.Allowed
+	}
+	for deadline := time.Now().Add(limits.Stuck); !granted(); time.Sleep(20 * time.Millisecond) {
+		require.False(t, time.Now().After(deadline), "the Role of the namespace %s is not in force", n.Name)
+	}
 	var request struct{ Status struct{ Token string } }
 	n.Do(t, http.MethodPost, n.Path("serviceaccounts/mysql-broker/token"), map[string]any{
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}}, &request)
 	n.Token = request.Status.Token
 	return n
-}
-
-// awaitRights returns once the API server grants the rights of the Role: it learns of a new Role by a watch.
-func (n Namespace) awaitRights(t testing.TB) {
-	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-		"spec": map[string]any{"user": "system:serviceaccount:" + n.Name + ":mysql-broker", "resourceAttributes": map[string]string{
-			"namespace": n.Name, "verb": "get", "resource": "secrets"}}}
-	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(20 * time.Millisecond) {
-		var answer struct{ Status struct{ Allowed bool } }
-		n.Do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, &answer)
-		if answer.Status.Allowed {
-			return
-		}
-		require.False(t, time.Now().After(deadline), "the Role of the namespace %s is not in force", n.Name)
-	}
 }
 
 // Path is that of objects of the core API in the namespace.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"mysql-broker/test/kubernetes/cluster"
@@ -161,8 +162,8 @@ func (n *Node) importImages(ctx context.Context, archives []string) error {
 // Stop ends all pods, and then the programs.
 func (n *Node) Stop() {
 	out, err := n.Containerd(context.Background(), "task", "list", "--quiet")
-	if err == nil {
-		_ = n.Kill("kubelet") // it would start them again; it may have been killed
+	if kubelet := n.Pid("kubelet"); err == nil && kubelet != 0 {
+		_ = syscall.Kill(kubelet, syscall.SIGKILL) // it would start them again; it may have been killed
 		for _, id := range strings.Fields(string(out)) {
 			_, _ = n.Containerd(context.Background(), "task", "kill", "--signal", "SIGKILL", id) // it may have ended
 		}

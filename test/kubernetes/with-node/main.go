@@ -7,7 +7,8 @@
 //
 // The command runs in the namespaces of the node: it reaches pods and Services by their addresses, and nothing outside.
 // It finds kubectl, $KUBECONFIG, an administrator's, $KUBERNETES_DIR, by which tests use the cluster, and $MYSQLD_IMAGES,
-// such as "mysql-9.7.4=official/mysql:9.7.4". $KUBELET_PID is the process of the kubelet.
+// such as "mysql-9.7.4=official/mysql:9.7.4". $KUBELET_PID is the process of the kubelet, which the command may
+// stop with SIGSTOP for a while.
 package main
 
 import (
@@ -30,12 +31,6 @@ import (
 // stateVar names the directory of the cluster's state. with-node.sh makes and removes it outside of the namespaces, with
 // which all mounts below it end.
 const stateVar = "KUBERNETES_NODE_STATE"
-
-// imagesVar lists an image of each mysqld for the command.
-const imagesVar = "MYSQLD_IMAGES"
-
-// kubeletVar names the process of the kubelet, which the command may stop with SIGSTOP for a while.
-const kubeletVar = "KUBELET_PID"
 
 func main() {
 	dir := os.Getenv(stateVar)
@@ -80,7 +75,7 @@ func run(command []string, dir string) (code int, err error) {
 		images = append(images, b.Flavour+"-"+b.Version+"="+cluster.OfficialImage(b))
 	}
 	code, err = runCommand(ctx, command, "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir,
-		imagesVar+"="+strings.Join(images, " "), fmt.Sprintf("%s=%d", kubeletVar, n.Pid("kubelet")))
+		"MYSQLD_IMAGES="+strings.Join(images, " "), fmt.Sprint("KUBELET_PID=", n.Pid("kubelet")))
 	if logs := os.Getenv("ARTEFACTS"); logs != "" && (code != 0 || err != nil) {
 		err = errors.Join(err, os.CopyFS(filepath.Join(logs, filepath.Base(dir)), os.DirFS(filepath.Join(dir, "log"))))
 	}

@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -91,19 +90,16 @@ func TestRights(t *testing.T) {
 	may := func(verbs string, resources ...string) any {
 		return map[string]any{"apiGroups": []string{""}, "resources": resources, "verbs": strings.Fields(verbs)}
 	}
-	p.merge(t, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker", map[string]any{"rules": []any{
-		may("get list create patch delete", "secrets"), may("get create patch", "persistentvolumeclaims", "services"),
-		may("get list watch", "pods")}})
+	p.merge(t, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker",
+		map[string]any{"rules": []any{may("get list create patch delete", "secrets"),
+			may("get create patch", "persistentvolumeclaims", "services"), may("get list watch", "pods")}})
 	l := p.open(t)
 	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
 	testdrive.Eventually(t, "the missing rights in the log", func() bool {
 		return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
 	})
-	_, err := l.Launch(t.Context(), newSpec(), func(string) {})
-	e, known := errors.AsType[*launcher.Error](err)
-	assert.True(t, known && e.Action == launcher.GiveUp &&
-		strings.Contains(err.Error(), `cannot patch resource "statefulsets"`) &&
-		!strings.Contains(e.Sentence, "statefulsets"), "launch without the right: %v", err)
+	err := answers(t, launching(l, newSpec()), launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+	assert.ErrorContains(t, err, `cannot patch resource "statefulsets"`)
 	missed, err := newObjects(t).open(t).(launcher.Checker).MissingRights(t.Context())
 	assert.True(t, err == nil && missed == "", "with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
 }

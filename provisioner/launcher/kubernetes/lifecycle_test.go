@@ -35,18 +35,14 @@ func resizing(l launcher.Launcher, spec launcher.Spec) call {
 	return func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) }
 }
 
-func upgrading(l launcher.Launcher, spec launcher.Spec) call {
-	return func(ctx context.Context) (launcher.Endpoint, error) {
-		return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
-	}
-}
-
 // order makes a call for a server.
 type order func(launcher.Launcher, launcher.Spec) call
 
 func toLater(l launcher.Launcher, spec launcher.Spec) call {
 	spec.Version = laterVersion
-	return upgrading(l, spec)
+	return func(ctx context.Context) (launcher.Endpoint, error) {
+		return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
+	}
 }
 
 func changing(change func(*launcher.Spec)) order {

@@ -86,8 +86,7 @@ func TestClocks(t *testing.T) {
 			waits("Fetching the image", "did not come up in time: prepare: ErrImagePull", fresh, launching)
 			p.report(t, fresh, condition("PodScheduled", "False", "", 0))
 			waits("Waiting for a node", "no node for the pod", fresh, launching)
-			p.hold(t, p.Path("pods/"+podName(fresh)), "test.example.com/ends")
-			p.Do(t, http.MethodDelete, p.Path("pods/"+podName(fresh)), nil, nil)
+			p.deleteHeld(t, p.Path("pods/"+podName(fresh)))
 			awaitSentence(t, "a launch", "Waiting until mysqld has stopped", launching(patient, fresh))
 			assert.True(t, patient.Starting(fresh.ID), "a server whose pod is ending has not lost its node")
 			p.hold(t, p.Path("pods/"+podName(fresh)))
@@ -153,9 +152,10 @@ func TestEarlierRefusals(t *testing.T) {
 	}
 }
 
-// cuttingWatches is the place of a broker whose watches are cut off again and again.
-func (p *place) cuttingWatches(t *testing.T) *place {
-	return p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+// observers opens a launcher that supervises, whose watches are cut off again and again, and one that asks. see expects
+// that both see the same.
+func (p *place) observers(t *testing.T) (see func(want map[string]launcher.Trouble)) {
+	watches := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.URL.Query().Get("watch") != "" {
 			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
 			defer cancel()
@@ -163,12 +163,6 @@ func (p *place) cuttingWatches(t *testing.T) *place {
 		}
 		pass(w, r)
 	})
-}
-
-// observers opens a launcher that supervises, whose watches are cut off, and one that asks. see expects that both see the
-// same.
-func (p *place) observers(t *testing.T) (see func(want map[string]launcher.Trouble)) {
-	watches := p.cuttingWatches(t)
 	watches.cfg.Supervise, watches.cfg.WatchPause = true, 100*time.Millisecond
 	seen := map[string]launcher.Launcher{"watched": watches.open(t), "asked": p.open(t)}
 	return func(want map[string]launcher.Trouble) {
@@ -188,59 +182,56 @@ func TestTroubles(t *testing.T) {
 	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
 		t.Run("clocks ahead by "+by.String(), func(t *testing.T) {
 			t.Parallel()
-			testTroubles(t, by)
+			p, spec := newObjects(t), newSpec()
+			p.begun(t, p.open(t), spec)
+			asks := p
+			if by != 0 {
+				asks = p.ahead(t, by)
+			}
+			see := asks.observers(t)
+			sees := func(want launcher.Trouble) { see(map[string]launcher.Trouble{spec.ID: want}) }
+			set := func(state, last map[string]any, conditions ...map[string]string) {
+				p.status(t, spec, map[string]any{"conditions": append([]map[string]string{}, conditions...),
+					"containerStatuses": []any{map[string]any{"name": "mysqld", "image": "x", "imageID": "x", "ready": false,
+						"restartCount": 1, "state": state, "lastState": last}}})
+			}
+			waiting := func(reason string) map[string]any {
+				return map[string]any{"waiting": map[string]string{"reason": reason}}
+			}
+			now := ago(0)
+			killed := func(since time.Duration) map[string]any {
+				return map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled",
+					"finishedAt": ago(since)}}
+			}
+			running := map[string]any{"running": map[string]any{"startedAt": now}}
+
+			see(nil)
+			p.report(t, spec, condition("Ready", "False", "", 0), condition("ContainersReady", "True", "", 0))
+			sees(launcher.NodeLost)
+			p.report(t, spec, condition("PodScheduled", "False", "Unschedulable", 0))
+			sees(launcher.NoNode)
+			p.report(t, spec, condition("DisruptionTarget", "True", "TerminationByKubelet", 0))
+			sees(launcher.Evicted)
+			set(running, killed(59*time.Minute))
+			sees(launcher.OutOfMemory)
+			set(running, killed(61*time.Minute))
+			see(nil)
+			full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
+			set(waiting("CrashLoopBackOff"), map[string]any{
+				"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}})
+			sees(launcher.VolumeFull)
+			set(waiting("CrashLoopBackOff"), map[string]any{})
+			sees(launcher.Crashing)
+			set(waiting("ImagePullBackOff"), map[string]any{})
+			sees(launcher.NoImage)
+			assert.Regexp(t, "a server is in trouble.*"+spec.ID, p.log.String())
+			set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 11*time.Minute))
+			sees(launcher.NotReady)
+			set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 9*time.Minute))
+			see(nil)
+			assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
+			require.NoError(t, asks.open(t).Destroy(t.Context(), spec.ID))
+			see(nil)
 		})
 	}
-}
-
-func testTroubles(t *testing.T, by time.Duration) {
-	p, spec := newObjects(t), newSpec()
-	p.begun(t, p.open(t), spec)
-	asks := p
-	if by != 0 {
-		asks = p.ahead(t, by)
-	}
-	see := asks.observers(t)
-	sees := func(want launcher.Trouble) { see(map[string]launcher.Trouble{spec.ID: want}) }
-	set := func(state, last map[string]any, conditions ...map[string]string) {
-		p.status(t, spec, map[string]any{"conditions": append([]map[string]string{}, conditions...),
-			"containerStatuses": []any{map[string]any{"name": "mysqld", "image": "x", "imageID": "x", "ready": false,
-				"restartCount": 1, "state": state, "lastState": last}}})
-	}
-	waiting := func(reason string) map[string]any {
-		return map[string]any{"waiting": map[string]string{"reason": reason}}
-	}
-	now := ago(0)
-	killed := func(since time.Duration) map[string]any {
-		return map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled", "finishedAt": ago(since)}}
-	}
-	running := map[string]any{"running": map[string]any{"startedAt": now}}
-
-	see(nil)
-	p.report(t, spec, condition("Ready", "False", "", 0), condition("ContainersReady", "True", "", 0))
-	sees(launcher.NodeLost)
-	p.report(t, spec, condition("PodScheduled", "False", "Unschedulable", 0))
-	sees(launcher.NoNode)
-	p.report(t, spec, condition("DisruptionTarget", "True", "TerminationByKubelet", 0))
-	sees(launcher.Evicted)
-	set(running, killed(59*time.Minute))
-	sees(launcher.OutOfMemory)
-	set(running, killed(61*time.Minute))
-	see(nil)
-	full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
-	set(waiting("CrashLoopBackOff"), map[string]any{
-		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}})
-	sees(launcher.VolumeFull)
-	set(waiting("CrashLoopBackOff"), map[string]any{})
-	sees(launcher.Crashing)
-	set(waiting("ImagePullBackOff"), map[string]any{})
-	sees(launcher.NoImage)
-	assert.Regexp(t, "a server is in trouble.*"+spec.ID, p.log.String())
-	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 11*time.Minute))
-	sees(launcher.NotReady)
-	set(running, map[string]any{}, condition("Ready", "False", "ContainersNotReady", 9*time.Minute))
-	see(nil)
-	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
-	require.NoError(t, asks.open(t).Destroy(t.Context(), spec.ID))
-	see(nil)
 }

@@ -187,7 +187,9 @@ func recordsReady(r *http.Request, body []byte) bool {
 // awaitNoCopy returns once the claim for a copy is removed.
 func awaitNoCopy(t *testing.T, p *place) {
 	testdrive.Eventually(t, "the end of the copy", func() bool {
-		return !slices.ContainsFunc(p.claims(t), func(name string) bool { return strings.HasSuffix(name, "-before") })
+		return !slices.ContainsFunc(p.list(t, p.Path("persistentvolumeclaims")), func(claim object) bool {
+			return strings.HasSuffix(claim.Metadata.Name, "-before")
+		})
 	})
 }
 

@@ -17,19 +17,18 @@ func TestVolumeIsGone(t *testing.T) {
 	paths := p.kindsOf(spec)
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
 	p.expectNone(t, paths["claim"])
-	larger := spec
-	larger.StorageMB *= 2
-	err := answers(t, resizing(l, larger), launcher.GiveUp, "The volume of this server is gone.")
+	larger := changing(func(s *launcher.Spec) { s.StorageMB *= 2 })
+	err := answers(t, larger(l, spec), launcher.GiveUp, "The volume of this server is gone.")
 	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
 	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
 	p.expectNone(t, p.Path("pods/"+podName(spec)))
 	answers(t, launching(l, spec), launcher.GiveUp, "The volume of this server is gone.")
-	assert.Empty(t, p.claims(t), "claims that were made")
+	assert.Empty(t, p.list(t, p.Path("persistentvolumeclaims")), "claims that were made")
 	p.remove(t, l, spec)
 }
 
-// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod, not even the end of
-// an upgrade.
+// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod, nor does the
+// end of an upgrade.
 func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	p, l, spec := newServer(t)
@@ -89,12 +88,4 @@ func TestSuspendWithoutVolume(t *testing.T) {
 			p.remove(t, l, spec)
 		})
 	}
-}
-
-// claims are the names of the claims in the namespace.
-func (p *place) claims(t *testing.T) (names []string) {
-	for _, c := range p.list(t, p.Path("persistentvolumeclaims")) {
-		names = append(names, c.Metadata.Name)
-	}
-	return names
 }

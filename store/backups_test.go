@@ -14,7 +14,6 @@ import (
 // What restores take and what expires depends on verified backups: unverified ones behind the last verified one neither
 // replace it nor outlive their days.
 func TestVerifiedBackupsCount(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_i")
 	expect := func(when, found string, expired ...string) {
@@ -46,7 +45,6 @@ func TestVerifiedBackupsCount(t *testing.T) {
 
 // By the clock of a broker's host, a backup ended before the one that it follows.
 func TestLatestBackupByAnotherClock(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_i")
 	backedUp(t, url, "b_1", "i", "schedule", "now() - interval '1 h'", "now()")
@@ -66,7 +64,6 @@ func TestLatestBackupByAnotherClock(t *testing.T) {
 
 // What a restore in place has put into an instance is in no backup of the schedule.
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_i")
 	expectDue(t, s, 3, "without a backup", "i")
@@ -100,7 +97,6 @@ func expectDue(t *testing.T, s *store.Store, atOnce int, when string, want ...st
 
 // Backups and attempts at them from before PostgreSQL's clock was set back by days put no backup off for these days.
 func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_i")
 	for _, reason := range []string{"schedule", "restore"} {
@@ -125,7 +121,6 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 // A backup that PostgreSQL recorded before its clock was set back hides no older one, and neither that nor the clock of a
 // server hides that an archive stands still.
 func TestAgesByWrongClocks(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	insertInstance(t, s, store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("l", "d"), Database: "db_i"})
 	exec(t, url, "UPDATE instance SET state = 'ready', created_at = now() - interval '9 days'")
@@ -164,7 +159,6 @@ func TestAgesByWrongClocks(t *testing.T) {
 
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	backedUp(t, url, "b", "i", "schedule", "now()", "now()")
 	expect := func(when string, want int, refused string) {
@@ -195,7 +189,6 @@ func TestRefusedVerification(t *testing.T) {
 
 // TestBinaryLogs orders backups by their positions, because a server's clock may be set back, and ends an archive.
 func TestBinaryLogs(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	now := time.Now().Truncate(time.Second)
 	l, err := s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1",

@@ -9,13 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 )
 
 // Records of expired bindings that no platform deletes are deleted in the end.
 func TestDeleteExpired(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	ready(t, s, "i", "db")
 	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 	write(t, s, func(tx *store.Tx) { tx.RecordExpired("i", "b") })
@@ -32,7 +30,6 @@ func TestDeleteExpired(t *testing.T) {
 // The record of what CredHub has outlives the binding, until it is known to be deleted. It is compared from time to
 // time, and always after PostgreSQL was restored.
 func TestCredHubEntries(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ctx := t.Context()
 	ready(t, s, "i", "db")
@@ -96,8 +93,7 @@ func TestCredHubEntries(t *testing.T) {
 }
 
 func TestCredHubPaths(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	ready(t, s, "i", "db")
 	for account, path := range map[string]string{"u_1": "/c/a", "u_2": "/c/a", "u_3": "/c/a/b"} {
 		insertBinding(t, s, store.Binding{InstanceID: "i", ID: account, Account: account,

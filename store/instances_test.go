@@ -16,13 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // TestLocations reads recorded locations, one of them recorded as a broker without launchers does.
 func TestLocations(t *testing.T) {
-	t.Parallel()
 	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name)
 		VALUES ('old', 's', 'p', 'ready', 'd_old', 'db_old')`)
 	want := map[string]store.Location{
@@ -56,8 +54,7 @@ func TestLocations(t *testing.T) {
 // TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there. What stays behind
 // at the former one is an orphan once that is forgotten.
 func TestSecondLocation(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	ready(t, s, "i", "db")
 	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Account: "u"})
 	insertInstance(t, s, store.Instance{ID: "j", Location: store.DedicatedLocation("process", "d_from"), Database: "its"})
@@ -147,8 +144,7 @@ func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool)
 }
 
 func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	assert.Nil(t, reportedAbsent(t, s, time.Now(), false), "before anybody asked")
 	early := time.Now().Add(-time.Minute)
 	tellGone(t, s)
@@ -176,7 +172,6 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 
 // A provision that waits for the end of the instance's deletion finds that the platform is told about it.
 func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db")
 	task := deletion(t, s)
@@ -243,7 +238,6 @@ func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 
 // After PostgreSQL's clock was set back, the report of an absence is in the future, and no request is known to be older.
 func TestReportedAbsentAfterClockSetBack(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	tellGone(t, s)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
@@ -252,7 +246,6 @@ func TestReportedAbsentAfterClockSetBack(t *testing.T) {
 }
 
 func TestAbsencesAreForgotten(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	tellGone(t, s)
 	n, err := s.Instances.ForgetAbsences(t.Context())

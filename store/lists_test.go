@@ -16,7 +16,6 @@ import (
 // A page has 5000 keys: the instances fill two, and the last of three has one task. A list that ends early has the first
 // rows that match, however many others lie between.
 func TestListsOverPages(t *testing.T) {
-	t.Parallel()
 	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		SELECT to_char(n, 'FM00000'), 's', 'p', 'ready', 'server-' || n % 2, 'db_' || n FROM generate_series(1, 10000) n`,
 		`INSERT INTO binding (instance_id, id, state, role, account, password)
@@ -64,7 +63,6 @@ func TestListsOverPages(t *testing.T) {
 // Rows that are inserted or deleted while a page is read do not move its end or the beginning of the next one. A page
 // has 5000 keys; the rows to find are at the end of the first one, and the changing rows at its beginning.
 func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		SELECT to_char(n, 'FM00000'), 's', CASE WHEN n > 4800 THEN 'stays' ELSE 'other' END, 'ready', 'a', 'db_' || n
@@ -90,7 +88,6 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 
 // Tasks from before an instance was created do not belong to it, even if the id is the same.
 func TestActivityIsTheInstancesOwn(t *testing.T) {
-	t.Parallel()
 	instance := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, created_at)
 		VALUES ('%s', 's', 'p', 'ready', 'server', 'db_%[1]s', now() - '1 hour'::interval)`
 	task := `INSERT INTO task (instance_id, binding_id, kind, plan_id, state, description, created_at, finished_at)
@@ -125,7 +122,6 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 
 // A name of one instance finds it. Nobody hides an instance behind another by calling that by its id.
 func TestInstancesAreFoundByName(t *testing.T) {
-	t.Parallel()
 	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, context) VALUES
 		('a', 's', 'p', 'ready', 'one', 'db_a', '{"instance_name":"orders"}'),
 		('b', 's', 'p', 'ready', 'one', 'db_b', '{"instance_name":"twice"}'),

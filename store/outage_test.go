@@ -63,7 +63,6 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 
 // PostgreSQL whose disk is full answers and reads, and is not ready all the same, until there is room again.
 func TestFullDisk(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	exec(t, url, `CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
@@ -110,8 +109,7 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 
 // What a platform may send, and PostgreSQL cannot store.
 func TestTextThatCannotBeStored(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	for what, i := range map[string]store.Instance{
 		"text": {SpaceGUID: "a\x00b"},
 		"JSON": {Context: json.RawMessage(`{"instance_name":"\u0000"}`)},
@@ -125,8 +123,7 @@ func TestTextThatCannotBeStored(t *testing.T) {
 
 // Unusual values that PostgreSQL can store come back.
 func TestTextThatCanBeStored(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	many := map[string]int{}
 	for n := range 100_000 {
 		many[fmt.Sprintf("%x", n)] = n
@@ -226,8 +223,7 @@ func TestReadsDuringAnOutage(t *testing.T) {
 
 // An unbind that keeps its account references the instance's row, but does not wait for its lock.
 func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	ready(t, s, "i", "db")
 	n := leased("i", "me")
 	n.BindingID, n.Kind = "b", store.Unbind
@@ -244,8 +240,7 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 
 // A request that waits too long for another one on its instance is refused as concurrent, and no outage.
 func TestWaitForALockEnds(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	ready(t, s, "i", "db")
 	write(t, s, func(tx *store.Tx) {
 		assert.NoError(t, lock(t, "i")(tx))

@@ -29,7 +29,6 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 		"forgotten while the clock was ahead": {"now() - '1 hour'::interval", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s, url := fresh(t)
 			newTask(t, s, provisionOf("before"))
 			newTask(t, s, provisionOf("told"))
@@ -53,8 +52,7 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 
 // What is kept beside a server has a limit, which SQL with many control characters would exceed.
 func TestCopiesLeaveBootstrapOut(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i",
 		Parameters: json.RawMessage(`{"charset":"latin1","bootstrap":"SELECT 1"}`)})
 	write(t, s, func(tx *store.Tx) { tx.SetInstanceState("i", store.Ready) })
@@ -66,7 +64,6 @@ func TestCopiesLeaveBootstrapOut(t *testing.T) {
 
 // What may be a mixture stays frozen when PostgreSQL is restored from a backup of before.
 func TestCopiesSayWhatIsFrozen(t *testing.T) {
-	t.Parallel()
 	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, frozen_since)
 		VALUES ('i', 's', 'p', 'ready', 'a', 'db_i', now())`,
 		`INSERT INTO task (instance_id, kind, plan_id, state, finished_at) VALUES ('i', 'restore', 'p', 'failed', now())`)
@@ -103,8 +100,7 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 // What is recorded beside data that arrives is what is recorded of the instance once it has arrived. After PostgreSQL was
 // restored, the place that the data has left is recorded as after any move.
 func TestCopiesOfMovedInstances(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	ready(t, s, "i", "db_i")
 	to := store.DedicatedLocation("here", "d_1")
 	_, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")

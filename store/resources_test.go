@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 )
 
 // expectResources compares all but ages, sorted by names.
@@ -29,8 +28,7 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 }
 
 func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	inTx(t, s, func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 		again := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "other"})
@@ -47,8 +45,7 @@ func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
 
 // A resource's record follows its instance and binding, and outlives both.
 func TestResourcesAreLiveAndExpected(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
 	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true}
 	inTx(t, s, func(tx *store.Tx) error {
@@ -96,8 +93,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 
 // What a task fills beside its instance is no orphan before the task has ended.
 func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
 	require.NoError(t, s.Backups.RecordScratch(t.Context(), held(restore), "a", "db", "u", "i"))
 	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
@@ -112,7 +108,6 @@ func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
 
 // What a restore in place could not put back is no orphan while its instance is frozen, deleted and taken back too.
 func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("b"), Database: "of i"})
 	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
@@ -143,7 +138,6 @@ func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
 
 // Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	const each = 2500
 	exec(t, url, `INSERT INTO resource (kind, server, name, instance_id)
@@ -166,8 +160,7 @@ func TestResourcesAreReadInPages(t *testing.T) {
 }
 
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "live"})
 	insertInstance(t, s, store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "dead"})
 	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("j") })
@@ -204,8 +197,7 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 
 // What was gone when its instance was deleted stays retained, and is not forgotten as long as it is.
 func TestRetainedDataThatWasGone(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "d"})
 	insertInstance(t, s, store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "live"})
 	write(t, s, func(tx *store.Tx) {
@@ -225,8 +217,7 @@ func TestRetainedDataThatWasGone(t *testing.T) {
 }
 
 func TestAbandoned(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	inTx(t, s, func(tx *store.Tx) error {
 		var errs []error
 		for _, id := range []string{"abandoned", "created", "ready", "delete failed", "delete again"} {
@@ -261,8 +252,7 @@ func TestAbandoned(t *testing.T) {
 
 // An object counts if the server has begun again since it was asked, and has the same version.
 func TestFatalObjects(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i"})
 	for object, ago := range map[string]time.Duration{"view v": time.Minute, "table t": time.Hour} {
 		require.NoError(t, s.FatalObjects.Record(t.Context(), "i", "1.2", object, ago))

@@ -27,8 +27,7 @@ func due(t *testing.T, s *store.Store, kind string) {
 }
 
 func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	due(t, s, sweep)
 	var recorded atomic.Int64
 	var all sync.WaitGroup
@@ -48,8 +47,7 @@ func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
 
 // At most one task of each kind is in progress. Kinds do not wait for each other.
 func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	record := func(kind string) (store.Task, error) {
 		due(t, s, kind)
 		return s.Tasks.RecordScheduled(ctx, kind, hourly)
@@ -72,7 +70,6 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 
 // A task that takes longer than the time to the next one takes the place of that one.
 func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	due(t, s, sweep)
 	_, err := s.Tasks.RecordScheduled(t.Context(), sweep, hourly)
@@ -85,8 +82,7 @@ func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
 
 // A restored PostgreSQL may lack runs that took place after its backup.
 func TestNothingIsScheduledDuringAHold(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	due(t, s, sweep)
 	require.NoError(t, s.Recovery.SetHold(ctx, "A test holds.", 0))
 	_, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
@@ -97,7 +93,6 @@ func TestNothingIsScheduledDuringAHold(t *testing.T) {
 }
 
 func TestWhenTheNextTaskIsDue(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	for name, c := range map[string]struct {
 		by   store.Schedule
@@ -120,7 +115,6 @@ func TestWhenTheNextTaskIsDue(t *testing.T) {
 
 // After PostgreSQL's clock was set back by an hour, everything in it lies an hour ahead.
 func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	newTask(t, s, provisionOf("leased"))
 	claim(t, s, "dead", time.Minute)
@@ -241,7 +235,6 @@ func TestLostListenerIsReplaced(t *testing.T) {
 }
 
 func TestAgenda(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	const none = -time.Hour
 	expect := func(what string, task, expiry time.Duration, setBack bool) {

@@ -71,8 +71,15 @@ func texts(t *testing.T, url, query string) []string {
 	return all
 }
 
-// fresh returns a store, and the URL of its database.
+// parallel runs the test in parallel with others, on a store of its own.
+func parallel(t *testing.T) *store.Store {
+	t.Parallel()
+	return servers.Store(t)
+}
+
+// fresh is parallel for a test that looks into the store's database, which has that URL.
 func fresh(t *testing.T) (s *store.Store, url string) {
+	t.Parallel()
 	url = servers.Postgres(t)
 	return servers.OpenStore(t, url), url
 }
@@ -84,7 +91,7 @@ func openMigrated(t *testing.T, url string) *store.Store {
 	return servers.OpenStore(t, url)
 }
 
-// filled returns a store whose database statements have filled.
+// filled is parallel with a store whose database statements have filled.
 func filled(t *testing.T, statements ...string) *store.Store {
 	s, url := fresh(t)
 	exec(t, url, statements...)
@@ -152,8 +159,7 @@ func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 }
 
 func TestServerPlacesAreLimited(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, Location: store.SharedLocation("a"), Database: "db_" + id}
 		_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
@@ -195,8 +201,7 @@ func expectUnrecorded(t *testing.T, s *store.Store, id string) {
 }
 
 func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	const tasks = 20
 	for range tasks {
 		newTask(t, s, provisionOf(uuid.NewString()))
@@ -223,8 +228,7 @@ func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 }
 
 func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	bind := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}
 	newTask(t, s, bind)
 	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "c", Kind: store.Bind, PlanID: "p"})
@@ -234,7 +238,6 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 
 // A claim whose response is lost runs no step, and does not count as an attempt.
 func TestLostClaimIsNoAttempt(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	network, through := testdrive.ProxyURL(t, url)
 	lost := servers.OpenStore(t, through)
@@ -249,8 +252,7 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 }
 
 func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	newTask(t, s, provisionOf("i"))
 	dead := claim(t, s, "dead", -time.Second) // run out as soon as it is taken
 	alive := claim(t, s, "alive", time.Minute)
@@ -270,8 +272,7 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 }
 
 func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	first := newTask(t, s, leased("i", "first"))
 	require.True(t, first.Leased, "the first task got no lease")
 	var second *store.Task
@@ -289,8 +290,7 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 }
 
 func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	first := newTask(t, s, leased("i", "first"))
 	_, err := s.Tasks.Abort(ctx, first.ID, "aborted", "aborted")
 	require.NoError(t, err)
@@ -310,8 +310,7 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 }
 
 func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	for _, c := range []struct {
 		kind, binding string
 		leased        bool
@@ -324,7 +323,6 @@ func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 
 // All old tasks that have ended are deleted and no others, also in several batches and by several brokers at once.
 func TestOldTasksAreForgotten(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	const old = 3500
 	exec(t, url, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
@@ -350,8 +348,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 }
 
 func TestTaskStatus(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	id := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}).ID
 	want := store.TaskStatus{Kind: store.Bind, State: store.InProgress}
 	got, err := s.Tasks.Status(t.Context(), id, "i", "b")
@@ -368,8 +365,7 @@ func TestTaskStatus(t *testing.T) {
 
 // A second provision of an instance changes neither its location nor its task.
 func TestRecordProvisionOnlyOnce(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
 		i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: database}
 		return s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})

@@ -34,7 +34,6 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s, url := fresh(t)
 			insertInstance(t, s, store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"})
 			newTask(t, s, provisionOf("i"))
@@ -67,8 +66,7 @@ func rows(t *testing.T, url string) []string {
 
 // The end of a task and its outcome are recorded together or not at all.
 func TestFinishRollsBackWithItsOutcome(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	s, ctx := parallel(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
 	task := claim(t, s, "me", time.Minute)
@@ -140,7 +138,6 @@ func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 
 // The audit agrees with the records, for each way in which a task begins and ends.
 func TestAuditFollowsTasks(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	s.ActAs(store.Actor{Platform: store.ByBroker})
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}

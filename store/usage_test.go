@@ -32,7 +32,6 @@ func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []
 }
 
 func TestUsage(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
@@ -69,7 +68,6 @@ func TestUsage(t *testing.T) {
 
 // A new instance with the id of a deleted one does not inherit its storage usage.
 func TestUsageIsNotInherited(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
@@ -91,7 +89,6 @@ func TestUsageIsNotInherited(t *testing.T) {
 
 // All old samples are deleted and no others, also in several batches.
 func TestMuchUsageIsForgotten(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_kept")
 	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
@@ -103,7 +100,6 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 }
 
 func TestEachDedicated(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "shared", "db_1")
 	for id, server := range map[string]string{"i": "d_1", "j": "d_2"} {
@@ -142,7 +138,6 @@ func restrict(t *testing.T, s *store.Store, id string, over bool) {
 }
 
 func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
@@ -204,7 +199,6 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 }
 
 func TestLeaderLeaseHasOneOwner(t *testing.T) {
-	t.Parallel()
 	s, url := fresh(t)
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {

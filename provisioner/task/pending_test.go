@@ -53,8 +53,7 @@ func (c *crane) lift() task.Step {
 
 // A pending step runs again any number of times without counting as a failure, and keeps its memory.
 func TestPendingStepRunsAgain(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	recorded := record(t, s, store.NewTask{})
 	c := crane{ready: 9}
 	var outcome atomic.Value
@@ -72,8 +71,7 @@ func TestPendingStepRunsAgain(t *testing.T) {
 
 // A pending step holds no worker: a runner with one worker runs other tasks. Users read its progress.
 func TestPendingStepHoldsNoWorker(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	slow, quick := recordOf(t, s, "slow", store.NewTask{}), recordOf(t, s, "quick", store.NewTask{})
 	var j journal
 	steps := map[int64]task.Step{quick.ID: j.step("quick"),
@@ -93,8 +91,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 
 // A request waits for the end of a task whose step is pending.
 func TestRequestWaitsForAPendingStep(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	c := crane{ready: 3}
 	w := task.Workflow{Steps: []task.Step{c.lift()}}
 	r := start(t, s, w)
@@ -109,8 +106,7 @@ func TestRequestWaitsForAPendingStep(t *testing.T) {
 // A step that is pending for longer than the task may wait fails, and the task is cleaned up. Cleanup steps may be
 // pending too.
 func TestPendingEnds(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	recorded := record(t, s, store.NewTask{})
 	never := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error {
 		return task.Pending(10*time.Millisecond, "")
@@ -168,8 +164,7 @@ func TestHostsClock(t *testing.T) {
 
 // A process may claim a task again before it has dropped the lease that it gave back. The new lease is kept.
 func TestLeaseOutlivesTheOneBefore(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	const tasks, times = 8, 50
 	var runs atomic.Int32
 	undo := task.Step{Name: "undo", Do: func(context.Context, *task.Run) error {
@@ -193,8 +188,7 @@ func TestLeaseOutlivesTheOneBefore(t *testing.T) {
 
 // The memory of a step outlives its worker. What it has forgotten is gone, and it begins again to count the time.
 func TestMemoryOutlivesTheWorker(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	recorded := record(t, s, store.NewTask{})
 	const since, other task.Key[time.Time] = "since", "other"
 	stored := func(want string) {
@@ -228,8 +222,7 @@ func TestMemoryOutlivesTheWorker(t *testing.T) {
 
 // A task of a kind that only a newer release knows waits for a broker of that release, and nothing is undone.
 func TestUnknownKindWaits(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	recorded := record(t, s, store.NewTask{Kind: "backup"})
 	var j journal
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}

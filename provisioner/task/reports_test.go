@@ -140,8 +140,7 @@ func TestTracedRequestsKeepWhatTheyHold(t *testing.T) {
 // Each attempt of a step is a span below the task's span, which is below the request's. Spans of failed attempts say
 // so.
 func TestSpansOfATask(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	recorded := tracetest.NewInMemoryExporter()
 	tracer := sdk.NewTracerProvider(sdk.WithSyncer(recorded)).Tracer("test")
 	ctx, request := tracer.Start(t.Context(), "request")

@@ -12,7 +12,6 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -24,8 +23,7 @@ func begin(t *testing.T, s *store.Store, r *task.Runner, instanceID string, w ta
 }
 
 func TestStartNeedsNoClaim(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	recorded := begin(t, s, start(t, s, w), "i", w)
 	got := end(t, s, recorded.ID)
@@ -34,8 +32,7 @@ func TestStartNeedsNoClaim(t *testing.T) {
 }
 
 func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	started, release := make(chan bool, 8), make(chan bool)
 	busy := startWith(t, s, task.Workflow{Steps: []task.Step{hang(started, release)}}, task.Config{Workers: 1})
 	defer close(release)
@@ -52,8 +49,7 @@ func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
 // One organization has more requests that hang than there are workers. A request of another one is worked on at once,
 // and so is a task for which no request waits.
 func TestRequestsKeepNoWorker(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	const many = 20
 	began, release := make(chan bool, many), make(chan bool)
 	hanging := task.Workflow{Steps: []task.Step{hang(began, release)}}
@@ -90,8 +86,7 @@ func leased(t *testing.T, s *store.Store, r *task.Runner, instanceID string) (re
 
 // The cleanup of a cancelled task begins only after its worker has stopped.
 func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	started := make(chan bool, 8)
 	undone := false
 	w := task.Workflow{
@@ -126,8 +121,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 
 // A cancellation after the end of the task changes nothing.
 func TestCancelComesTooLate(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")}}
 	r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 	for range 20 {
@@ -140,8 +134,7 @@ func TestCancelComesTooLate(t *testing.T) {
 
 // A task whose workflow has no cleanup cannot be cancelled.
 func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	recorded := record(t, s, store.NewTask{})
 	_, err := task.Cancel(t.Context(), s, recorded.ID, map[string]task.Kind{store.Provision: {}})
 	assert.ErrorContains(t, err, " (provision) cannot be undone")

@@ -34,6 +34,12 @@ const (
 	briskLease = 4 * time.Second
 )
 
+// parallel runs the test in parallel with others, on a store of its own.
+func parallel(t *testing.T) *store.Store {
+	t.Parallel()
+	return servers.Store(t)
+}
+
 // start runs tasks with one workflow, impatiently.
 func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
 	return startWith(t, s, w, task.Config{})
@@ -197,8 +203,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 		}, ran: []string{"a", "b", "b", "b"}, state: store.Failed, undone: true, says: "timed out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s, j := servers.Store(t), &journal{}
+			s, j := parallel(t), &journal{}
 			var undone atomic.Bool
 			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)},
 				Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
@@ -218,8 +223,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 }
 
 func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
 	require.NoError(t, s.Queue.Progress(t.Context(), held(dead), "a", "…", false))
@@ -230,8 +234,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 
 // What a process works on when it stops goes on elsewhere, without waiting for the lease to run out.
 func TestStopHandsOver(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	started := make(chan bool, 8)
 	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
 		Do: func(ctx context.Context, _ *task.Run) error {
@@ -250,8 +253,7 @@ func TestStopHandsOver(t *testing.T) {
 }
 
 func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	recorded := record(t, s, store.NewTask{})
 	const attempts = 3
 	for range attempts + 1 {
@@ -270,8 +272,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 
 // A step that ignores the loss of its lease continues, in the same process that takes the task over.
 func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	started, proceed := make(chan bool, 8), make(chan bool)
 	runs := 0
 	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
@@ -295,8 +296,7 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 }
 
 func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	proceed := make(chan bool)
 	defer close(proceed)
 	r := startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
@@ -345,8 +345,7 @@ func runLongStep(t *testing.T) (j *journal, ranOut bool) {
 }
 
 func TestProgressIsNumberedByStep(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	seen := make(chan string, 4)
 	look := func(ctx context.Context, run *task.Run) error {
 		now, err := s.Tasks.Get(ctx, run.Task.ID)

@@ -38,8 +38,7 @@ func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
 
 // Two brokers look for scheduled tasks; each task that is due runs once.
 func TestScheduledTasksRunOnce(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	kinds := sweep(t, s, j.step("sweep"))
 	startKinds(t, s, kinds, task.Config{})
 	startKinds(t, s, kinds, task.Config{})
@@ -54,8 +53,7 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 
 // Who asks for a task while one is in progress gets another one after it, because the first may have looked already.
 func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
-	t.Parallel()
-	s, running, release := servers.Store(t), make(chan bool), make(chan bool)
+	s, running, release := parallel(t), make(chan bool), make(chan bool)
 	kinds := sweep(t, s, hang(running, release))
 	startKinds(t, s, kinds, task.Config{})
 	first, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])

@@ -17,7 +17,6 @@ import (
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/logged"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -42,8 +41,7 @@ func recordFor(t *testing.T, s *store.Store, server, instanceID, organization st
 
 // A server whose tasks hang uses only its share of the workers, no matter how many of its tasks are due first.
 func TestAServerHasItsShareOfWorkers(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	const tasks, share = 20, 3
 	for n := range tasks {
 		recordOn(t, s, "sick", fmt.Sprint("sick", n))
@@ -84,8 +82,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 // One organization has many tasks that hang, and were due first. Tasks of another one begin beside them, on the same
 // server and on others, and a free worker goes to whom has none. A step that leaves its worker to others keeps no worker.
 func TestWorkersGoRoundByOrganization(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	var all []int64
 	for n := range 10 {
 		all = append(all, recordFor(t, s, "a", fmt.Sprint("greedy a", n), "greedy", nil).ID,
@@ -143,8 +140,7 @@ var errAway = task.Unreachable(errors.New("connection refused"))
 
 // Waiting for an unreachable server uses up no attempts. It is logged once, and users read about it meanwhile.
 func TestTaskWaitsForItsServer(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	var log logged.Text
 	var tries atomic.Int32
 	const attempts = 2
@@ -176,8 +172,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 
 // A task that waits longer than the platform polls is given up, and so is its cleanup.
 func TestWaitingIsGivenUp(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
+	s := parallel(t)
 	away := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error { return errAway }}
 	undo := away
 	undo.Name = "undo"
@@ -191,8 +186,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 
 // A request that waits for its task gets an error soon. The cleanup waits for the server.
 func TestUndoingARequestWaitsForItsServer(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a", errAway, errAway, errAway)},
 		Cleanup: []task.Step{j.step("undo", errAway, errAway, errAway, errAway, errAway)}}
 	r := startWith(t, s, w, task.Config{Attempts: 1})
@@ -207,8 +201,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 
 // If a cleanup would delete more than the task created, the task ends at once, keeps everything, and says so.
 func TestKeptWorkEndsATask(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	s, j := parallel(t), &journal{}
 	var log bytes.Buffer
 	w, undone := undoing(j.step("undo", task.Keep("It holds data.", errors.New("a table"))), j.step("a", errBoom, errBoom))
 	r := startWith(t, s, w, task.Config{Attempts: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -67,21 +67,6 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	ended(t, s, 2)
 }
 
-// A broker that died leaves its scheduled task to another one.
-func TestScheduledTaskIsTakenOver(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	kinds := sweep(t, s, j.step("sweep"))
-	recorded, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
-	require.NoError(t, err)
-	dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{})
-	require.True(t, err == nil && dead.ID == recorded.ID, "%+v, %v", dead, err)
-	startKinds(t, s, kinds, task.Config{})
-	got := ended(t, s, 1)
-	assert.True(t, got.ID == recorded.ID && got.Attempt == 1, "%+v", got)
-	j.is(t, "sweep")
-}
-
 // A runner that looks only four times in a long lease is woken by what another process announces.
 func TestSleepingRunnerIsWoken(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -70,18 +71,16 @@ func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 
 func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		gone := store.Instance{ID: "i", Location: store.DedicatedLocation("process", foreign("d_")),
-			Database: foreign("db_"), AdminPassword: "unused"}
+		gone := store.DedicatedLocation("process", engine.NewName("d_"))
 		f.InTx(func(tx *store.Tx) error {
-			err := tx.InsertInstance(gone)
-			tx.SetInstanceState(gone.ID, store.Ready)
-			return err
+			tx.Adopt(store.InstanceCopy{ID: "i", Database: engine.NewName("db_")}, gone)
+			return nil
 		})
-		found := f.expect(f.doctor, "missing dedicated server "+gone.Location.Server)
+		found := f.expect(f.doctor, "missing dedicated server "+gone.Server)
 		assert.False(f, found[0].Repairable)
 		f.refuses(found[0])
 
-		other := foreign("d_")
+		other := engine.NewName("d_")
 		dir := filepath.Join(f.Env["LAUNCHER_DIR"], "instances", other)
 		f.Must(os.Mkdir(dir, 0o711))
 		r, err := f.doctor.Examine(f.Context())
@@ -92,7 +91,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		noLauncher := doctor.New(doctor.Config{Store: f.Store, Plans: plans(),
 			Fleet: fleet.New(fleet.Config{Store: f.Store, Shared: f.OpenShared(f.Config.Shared...)})})
 		f.expect(noLauncher, "unreachable launcher process")
-		f.forgetInstance(gone)
+		f.forgetInstance(store.Instance{ID: "i"})
 		f.expect(noLauncher)
 	})
 }

@@ -1,13 +1,8 @@
 package doctor_test
 
 import (
-	"crypto/rand"
-	"database/sql"
-	"encoding/base32"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -69,25 +64,22 @@ func (f *fixture) accountExists(name string) bool {
 	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM mysql.user WHERE user = ?", name)
 }
 
-// login prepares connections as an application would have them.
-func (f *fixture) login(user, password, database string) *sql.DB {
-	server := f.Config.Shared[0]
-	address := net.JoinHostPort(server.Host, strconv.Itoa(server.Port))
-	c := testdrive.Credentials{}.Login(f.T, user, password, address, database)
-	c.TLSConfig = "skip-verify"
-	return testdrive.Connect(f.T, c)
+// binding is what is recorded of one, and its login.
+type binding struct {
+	store.Binding
+	login testdrive.Credentials
 }
 
-func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
+func (f *fixture) bind(i store.Instance, role plan.Role) binding {
 	return f.bindWith(i, plan.BindingParameters{Role: role})
 }
 
-func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) store.Binding {
+func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) binding {
 	id := uuid.NewString()
-	f.Bind(i, id, parameters)
+	login := f.Bind(i, id, parameters)
 	b, err := f.Store.Bindings.Get(f.Context(), i.ID, id)
 	f.Must(err)
-	return b
+	return binding{b, login}
 }
 
 // forgetInstance deletes the record of an instance, which no operation does.
@@ -140,18 +132,11 @@ func (f *fixture) refusesUnrecorded(r doctor.Report, name string) doctor.Finding
 	return found
 }
 
-func (f *fixture) unbind(b store.Binding) {
+func (f *fixture) unbind(b binding) {
 	f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: b.InstanceID, BindingID: b.ID}))
 }
 
 func (f *fixture) delete(i store.Instance) error {
 	_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
 	return err
-}
-
-// foreign is a name like those that the broker gives.
-func foreign(prefix string) string {
-	var b [13]byte
-	rand.Read(b[:])
-	return prefix + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))[:20]
 }

@@ -26,7 +26,7 @@ import (
 // prepare has a tenant prepare an XA transaction that holds a table of its instance, and leave.
 func (f *fixture) prepare(i store.Instance, xid string) {
 	b := f.bind(i, plan.Admin)
-	db := f.login(b.Account, b.Password, i.Database)
+	db := b.login.Open(f.T)
 	db.SetMaxOpenConns(1)
 	testdrive.Exec(f.T, db, "CREATE TABLE t (n INT)", "XA START '"+xid+"'", "INSERT INTO t VALUES (1)",
 		"XA END '"+xid+"'", "XA PREPARE '"+xid+"'")

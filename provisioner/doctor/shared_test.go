@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -25,7 +26,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.Provision(sharedPlan)
 		defines, plain := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadOnly)
-		db := f.login(defines.Account, defines.Password, i.Database)
+		db := defines.login.Open(f.T)
 		testdrive.Exec(f.T, db, "CREATE VIEW v AS SELECT 1 AS one")
 		f.InTx(func(tx *store.Tx) error {
 			tx.DeleteBinding(i.ID, defines.ID)
@@ -59,7 +60,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 // The broker drops nothing that it has no record of, and nothing that is needed, whatever a finding says.
 func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		database, account := foreign("db_"), foreign("u_")
+		database, account := engine.NewName("db_"), engine.NewName("u_")
 		f.exec("CREATE DATABASE "+database, "CREATE USER "+account)
 		defer f.exec("DROP DATABASE "+database, "DROP USER "+account)
 		i := f.Provision(sharedPlan)
@@ -76,7 +77,7 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 }
 
 // lose drops the account of a binding, and returns what the doctor finds.
-func (f *fixture) lose(b store.Binding) doctor.Finding {
+func (f *fixture) lose(b binding) doctor.Finding {
 	f.exec("DROP USER `" + b.Account + "`")
 	found := f.expect(f.doctor, "missing account "+b.Account)[0]
 	assert.True(f, found.InstanceID == b.InstanceID && found.BindingID == b.ID && found.Repairable, "%+v", found)
@@ -94,14 +95,14 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 			tx.SetOver(full.ID, true)
 			return err
 		})
-		again := func(i store.Instance, p plan.BindingParameters) (b store.Binding, db *sql.DB, found doctor.Finding) {
+		again := func(i store.Instance, p plan.BindingParameters) (b binding, db *sql.DB, found doctor.Finding) {
 			b = f.bindWith(i, p)
 			found = f.lose(b)
 			f.repair(found, "made again")
 			f.expect(f.doctor)
-			return b, f.login(b.Account, b.Password, i.Database), found
+			return b, b.login.Open(f.T), found
 		}
-		requiresTLS := func(b store.Binding) bool {
+		requiresTLS := func(b binding) bool {
 			return strings.Contains(testdrive.Read[string](f.T, f.Root, "SHOW CREATE USER `"+b.Account+"`@'%'"), "REQUIRE SSL")
 		}
 		secure, _, _ := again(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: plan.TLSRequired})
@@ -173,8 +174,9 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 func TestAbandonedInstanceIsFound(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		f.InTx(func(tx *store.Tx) error {
-			return tx.InsertInstance(store.Instance{ID: "half", Database: foreign("db_"),
-				Location: store.SharedLocation(inprocess.SharedName)})
+			tx.Adopt(store.InstanceCopy{ID: "half", Database: engine.NewName("db_")}, store.SharedLocation(inprocess.SharedName))
+			tx.SetInstanceState("half", store.Creating)
+			return nil
 		})
 		found := f.expect(f.doctor, "abandoned instance")[0]
 		assert.True(f, found.InstanceID == "half" && !found.Repairable, "%+v", found)
@@ -190,7 +192,7 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 		b := f.bind(i, plan.ReadWrite)
 		f.expect(f.doctor)
 
-		stray := foreign("u_")
+		stray := engine.NewName("u_")
 		f.exec("CREATE USER "+stray, "GRANT SELECT ON `"+i.Database+"`.* TO "+stray,
 			"REVOKE INSERT ON `"+escaped(i.Database)+"`.* FROM "+b.Account)
 		defer f.exec("DROP USER " + stray)
@@ -209,7 +211,7 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 		f.bind(i, plan.Admin)
 		f.expect(f.doctor)
 
-		stray := foreign("u_")
+		stray := engine.NewName("u_")
 		f.Must(f.Fleet.AsAdmin(f.Context(), i, func(s *mysqladmin.Server) error {
 			session, err := s.Lock(f.Context(), "test", func() error { return nil })
 			if err != nil {

@@ -491,12 +491,8 @@ func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 	large, small := offered.Plans().Get(largeID), offered.Plans().Get(smallID)
 	destroyed := func(id string) {
 		site.InTx(func(tx *store.Tx) error {
-			err := tx.InsertInstance(store.Instance{ID: id, ServiceID: large.ServiceID, PlanID: large.ID, AdminPassword: "secret",
-				Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id})
-			tx.SetInstanceState(id, store.Ready)
-			return err
-		})
-		site.InTx(func(tx *store.Tx) error {
+			tx.Adopt(store.InstanceCopy{ID: id, ServiceID: large.ServiceID, PlanID: large.ID, Database: "db_" + id},
+				store.DedicatedLocation("process", "d_"+id))
 			err := tx.InsertBinding(store.Binding{InstanceID: id, ID: "b", Account: "u_" + id, Password: "secret"})
 			tx.SetBindingState(id, "b", store.Ready)
 			return err

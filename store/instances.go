@@ -121,12 +121,7 @@ func (t *Tx) insertNew(ctx context.Context, i Instance, absent *time.Time) error
 	return nil
 }
 
-// InsertInstance records a new instance in state Creating, unless one with this id exists.
-func (t *Tx) InsertInstance(i Instance) error {
-	_, err := t.insertInstance(i)
-	return err
-}
-
+// insertInstance records a new instance in state Creating, unless one with this id exists.
 func (t *Tx) insertInstance(i Instance) (inserted *bool, err error) {
 	var sealed []byte
 	if i.AdminPassword != "" {

@@ -44,12 +44,12 @@ func TestUpgradeAll(t *testing.T) {
 	const earlier = "1.0.0"
 	serviceID, planID := testdrive.Plan(t, "dedicated-small")
 	for n := range 4 {
-		i := store.Instance{ID: fmt.Sprint("i", n), ServiceID: serviceID, PlanID: planID, Database: fmt.Sprint("db_", n),
-			Location: store.DedicatedLocation("process", fmt.Sprint("d_", n))}
+		i := store.InstanceCopy{ID: fmt.Sprint("i", n), ServiceID: serviceID, PlanID: planID, Database: fmt.Sprint("db_", n)}
+		at := store.DedicatedLocation("process", fmt.Sprint("d_", n))
 		if n == 0 {
 			i.Context, i.SpaceGUID = json.RawMessage(`{"platform":"cloudfoundry"}`), "a-space"
 		}
-		must(t, s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }))
+		must(t, s.InTx(t.Context(), func(tx *store.Tx) error { tx.Adopt(i, at); return nil }))
 	}
 	tasks := testdrive.OpenTasks(t, env)
 	tasks.Exec(t, "UPDATE instance SET state = 'ready', server_flavour = $1, server_version = $2", present.Flavour, earlier)

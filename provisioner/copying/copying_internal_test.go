@@ -82,10 +82,9 @@ func TestCopyWaitsForRestore(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-		tx.SetInstanceState("i", store.Ready)
+		tx.Adopt(store.InstanceCopy{ID: "i", Database: "db"}, store.SharedLocation("a"))
 		tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
-		return err
+		return nil
 	}))
 	c := New(&steps.Servers{Engine: &engine.Engine{Store: s}}, 0, nil)
 	f := Filling{Copier: c, Parameters: plan.InstanceParameters{CloneFrom: "i"}}

@@ -35,13 +35,11 @@ func TestRecord(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := servers.Store(t)
-			err := s.InTx(t.Context(), func(tx *store.Tx) error {
-				err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-				tx.SetInstanceState("i", store.Ready)
+			require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+				tx.Adopt(store.InstanceCopy{ID: "i", Database: "db"}, store.SharedLocation("a"))
 				test.make(tx)
-				return err
-			})
-			require.NoError(t, err)
+				return nil
+			}))
 			recorded, err := engine.Record(t.Context(), s, "i", test.beside,
 				func(_ *store.Tx, i store.Instance) (store.NewTask, error) {
 					return store.NewTask{InstanceID: i.ID, Kind: store.BackUp}, nil

@@ -89,14 +89,10 @@ func TestRecordsOfArrivals(t *testing.T) {
 	f := fleet.New(fleet.Config{Store: s, Launchers: map[string]launcher.Launcher{"here": d}})
 	i := store.Instance{ID: "i", PlanID: "small", Location: store.SharedLocation("a"), Database: "db_i"}
 	to := store.DedicatedLocation("here", "d_1")
-	err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		if err := tx.InsertInstance(i); err != nil {
-			return err
-		}
-		tx.SetInstanceState("i", store.Ready)
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+		tx.Adopt(store.InstanceCopy{ID: i.ID, PlanID: i.PlanID, Database: i.Database}, i.Location)
 		return tx.SetDestination(t.Context(), i, to, "secret-Passw0rd", 0)
-	})
-	require.NoError(t, err)
+	}))
 	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "")
 	require.NoError(t, err)
 	require.NoError(t, Arrive(t.Context(), s, f, c, to))

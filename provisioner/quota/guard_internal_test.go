@@ -50,13 +50,10 @@ func TestOnlyTheLastMeasureDecides(t *testing.T) {
 func TestReconcileLeavesWhatWasFrozenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-		tx.SetInstanceState("i", store.Ready)
-		tx.SetFrozen("i", true)
-		return err
-	})
-	require.NoError(t, err)
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+		tx.Adopt(store.InstanceCopy{ID: "i", Database: "db", FrozenSince: new(time.Now())}, store.SharedLocation("a"))
+		return nil
+	}))
 	g := Guard{Config: Config{Store: s}}
 	assert.NoError(t, g.reconcile(t.Context(), store.DueAccount{InstanceID: "i", Account: "a"}))
 }

@@ -61,9 +61,9 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 			s := servers.Store(t)
 			at := store.SharedLocation("shared-1")
 			require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-				err := tx.InsertInstance(store.Instance{ID: "i", Location: at, Database: db})
+				tx.Adopt(store.InstanceCopy{ID: "i", Database: db}, at)
 				tx.Retain("i", store.Retained{ID: "r"}, 7, nil)
-				return err
+				return nil
 			}))
 			provision := store.NewTask{InstanceID: "j", Kind: store.Provision, PlanID: "small"}
 			task, err := s.Retained.RecordUndelete(t.Context(), store.Asked{At: time.Now()},

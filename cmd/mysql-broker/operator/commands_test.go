@@ -70,7 +70,8 @@ func TestEvacuatePassesOverWhatHasLeft(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = all.Close() })
 	require.NoError(t, c.store.InTx(t.Context(), func(tx *store.Tx) error {
-		return tx.InsertInstance(store.Instance{ID: "moved", Location: store.SharedLocation("new"), Database: "db"})
+		tx.Adopt(store.InstanceCopy{ID: "moved", Database: "db"}, store.SharedLocation("new"))
+		return nil
 	}))
 	for _, id := range []string{"deleted", "moved"} {
 		sentence, err := c.moveAway(t.Context(), all, id, "old", []string{"new"})

@@ -36,13 +36,7 @@ func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 	}
 	small := plans.Get(id)
 	site := inprocess.New(t, server, env, plans)
-	ended := func(id string) store.Task {
-		latest, err := site.Store.Tasks.Latest(t.Context(), id, "", "")
-		site.Must(err)
-		task, err := site.Store.Tasks.WaitEnd(t.Context(), latest.ID)
-		site.Must(err)
-		return task
-	}
+	ended := func(id string) store.Task { return (&scene{Site: *site, instance: store.Instance{ID: id}}).ended() }
 	create := func(sql string) (id string, made store.Task) {
 		id = uuid.NewString()
 		_, err := site.Broker.Provision(t.Context(), engine.ProvisionRequest{InstanceID: id, Plan: small, AcceptsIncomplete: true,

@@ -362,10 +362,10 @@ func TestStates(t *testing.T) {
 			all = append(all, &asked{operation: o.name, road: road, ask: o.roads[road]})
 		}
 	}
-	isMove := func(a *asked) bool { return a.operation == "move" }
-	other := func(a *asked) bool { return !isMove(a) }
+	at := slices.IndexFunc(all, func(a *asked) bool { return a.operation == "move" })
+	move, others := all[at:at+1], slices.Concat(all[:at], all[at+1:])
 	for _, state := range states {
-		forEach(all, nil, func(a *asked) {
+		forEach(all, func(a *asked) {
 			a.scene = newScene(site, tasks)
 			if state.after != nil || state.name == "no object store" {
 				if a.operation == "create with undelete" || a.operation == "retained purge" {
@@ -373,16 +373,16 @@ func TestStates(t *testing.T) {
 				}
 			}
 		})
-		forEach(all, nil, func(a *asked) { state.set(a.scene) })
+		forEach(all, func(a *asked) { state.set(a.scene) })
 		if state.name == "no object store" {
 			for _, a := range all {
 				a.scene.Broker = bare
 			}
 		}
 		answer := func(a *asked) { a.got += answer(a.ask(a.scene.Context(), a.scene)) }
-		forEach(all, other, answer)
+		forEach(others, answer)
 		site.Must(site.Store.Servers.Undrain(t.Context(), otherServer))
-		forEach(all, isMove, answer)
+		forEach(move, answer)
 		if state.after != nil {
 			state.after(all[0].scene)
 		}
@@ -435,13 +435,11 @@ type asked struct {
 }
 
 // forEach runs fn for several at once.
-func forEach(all []*asked, which func(*asked) bool, fn func(*asked)) {
+func forEach(all []*asked, fn func(*asked)) {
 	var running errgroup.Group
 	running.SetLimit(8)
 	for _, a := range all {
-		if which == nil || which(a) {
-			running.Go(func() error { fn(a); return nil })
-		}
+		running.Go(func() error { fn(a); return nil })
 	}
 	_ = running.Wait()
 }
@@ -470,11 +468,12 @@ func newScene(site *inprocess.Site, tasks testdrive.Tasks) *scene {
 }
 
 // ended waits for the end of the latest task.
-func (s *scene) ended() {
+func (s *scene) ended() store.Task {
 	t, err := s.Store.Tasks.Latest(s.Context(), s.instance.ID, "", "")
 	s.Must(err)
-	_, err = s.Store.Tasks.WaitEnd(s.Context(), t.ID)
+	t, err = s.Store.Tasks.WaitEnd(s.Context(), t.ID)
 	s.Must(err)
+	return t
 }
 
 // A dedicated server is destroyed before its instance's deletion has ended. Requests that arrive in between read that the

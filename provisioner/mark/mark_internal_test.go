@@ -155,9 +155,3 @@ func TestHoldIsLoggedOnce(t *testing.T) {
 	k.report(t.Context(), "shared-1", errors.Join(store.ErrHeld))
 	assert.Empty(t, log.String(), "a hold is logged as a failure of a server")
 }
-
-// A server that has never had a mark holds nothing.
-func TestNoMark(t *testing.T) {
-	t.Parallel()
-	assert.NoError(t, (&Keeper{}).compare(t.Context(), "a new server", 0, time.Time{}))
-}

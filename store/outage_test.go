@@ -260,20 +260,13 @@ func TestConnectionsGoRound(t *testing.T) {
 	const many = 20
 	var all sync.WaitGroup
 	var commits atomic.Int64
-	done, comes := make(chan bool), make(chan bool, many)
+	var done atomic.Bool
+	comes := make(chan bool, many)
 	for range many {
 		all.Go(func() {
 			comes <- true
-			for {
-				if !assert.NoError(t, s.InTx(t.Context(), lock(t, "greedy"))) {
-					return
-				}
+			for !done.Load() && assert.NoError(t, s.InTx(t.Context(), lock(t, "greedy"))) {
 				commits.Add(1)
-				select {
-				case <-done:
-					return
-				default:
-				}
 			}
 		})
 	}
@@ -284,7 +277,7 @@ func TestConnectionsGoRound(t *testing.T) {
 	assert.NoError(t, s.InTx(t.Context(), lock(t, "other")), "beside many of another one")
 	n := commits.Load() - before
 	assert.True(t, n <= 3*many, "%d transactions of another one went first", n)
-	close(done)
+	done.Store(true)
 	all.Wait()
 
 	held, release := make(chan bool, 2), make(chan bool)

@@ -3,7 +3,6 @@ package store_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -165,26 +164,23 @@ func TestServerPlacesAreLimited(t *testing.T) {
 		_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
 		return err
 	}
-	var mu sync.Mutex
-	var made []string
+	const racers = 8
+	made := make(chan string, racers)
 	var all sync.WaitGroup
-	for n := range 8 { // at once
+	for n := range racers { // at once
 		all.Go(func() {
-			err := take(fmt.Sprint(10 + n))
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				made = append(made, fmt.Sprint(10+n))
-			} else if !errors.Is(err, store.ErrServerFull) {
-				t.Error(err)
+			if err := take(fmt.Sprint(10 + n)); err == nil {
+				made <- fmt.Sprint(10 + n)
+			} else {
+				assert.ErrorIs(t, err, store.ErrServerFull)
 			}
 		})
 	}
 	all.Wait()
-	require.Len(t, made, 2, "of two places, %q were taken", made)
+	require.Len(t, made, 2, "instances in two places")
 	require.ErrorIs(t, take("3"), store.ErrServerFull, "third of two")
 	expectUnrecorded(t, s, "3")
-	write(t, s, func(tx *store.Tx) { tx.DeleteInstance(made[0]) })
+	write(t, s, func(tx *store.Tx) { tx.DeleteInstance(<-made) })
 	assert.NoError(t, take("3"), "after one was deleted")
 	loads, err := s.Servers.States(ctx, []string{"a", "b"})
 	assert.True(t, err == nil && loads["a"].Instances == 2, "loads %v, %v", loads, err)

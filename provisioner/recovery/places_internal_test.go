@@ -17,23 +17,18 @@ var (
 	elsewhere = store.SharedLocation("shared-2")
 )
 
-// copiedAt is the copy of an instance that was moved then; the zero time stands for one that was not.
-func copiedAt(moved time.Time) store.InstanceCopy {
-	c := copied("i", db, "small", before)
-	if !moved.IsZero() {
-		c.MovedAt = &moved
-	}
-	return c
-}
-
 // found is what a test finds in a place: nothing, a copy that was not finished, or a complete one, maybe listed there.
 type found struct {
 	unfinished, unread bool
 	listed             *store.InstanceCopy
 }
 
+// listedAt is a complete copy of an instance that was moved then; the zero time stands for one that was not.
 func listedAt(moved time.Time) *found {
-	c := copiedAt(moved)
+	c := copied("i", db, "small", before)
+	if !moved.IsZero() {
+		c.MovedAt = &moved
+	}
 	return &found{listed: &c}
 }
 

@@ -68,11 +68,6 @@ func copied(id, database, plan string, created time.Time) store.InstanceCopy {
 	return store.InstanceCopy{ID: id, Database: database, PlanID: plan, CreatedAt: created}
 }
 
-func frozen(c store.InstanceCopy) store.InstanceCopy {
-	c.FrozenSince = &after
-	return c
-}
-
 // left is the copy of an instance that was deleted, and whose data is kept.
 func left(c store.InstanceCopy, deleted time.Time) store.InstanceCopy {
 	c.Retained = &store.RetainedCopy{ID: "r_" + c.ID, DeletedAt: deleted}
@@ -115,7 +110,8 @@ func TestComparedInstances(t *testing.T) {
 			listed: []store.InstanceCopy{copied("other", db, "large", before)}}, nil},
 		"frozen since": {scene{databases: []string{db}, instances: recorded, accounts: []string{account},
 			recorded: []store.RecordedAccount{bound(store.Ready)}, grants: []mysqladmin.Grant{may(account, db)},
-			listed: []store.InstanceCopy{frozen(copied("i", db, "small", before))}}, []string{"adopt freeze " + db}},
+			listed: []store.InstanceCopy{{ID: "i", Database: db, PlanID: "small", CreatedAt: before, FrozenSince: &after}}},
+			[]string{"adopt freeze " + db}},
 		"a stranger":                            {scene{databases: []string{db, "mysql", "db_short"}}, []string{"look database " + db}},
 		"a stranger on a server without a mark": {scene{databases: []string{db}, unmarked: true}, nil},
 		"deleted since, and its data kept": {scene{databases: []string{db}, instances: recorded,

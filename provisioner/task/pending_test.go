@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,11 +61,8 @@ func TestPendingStepRunsAgain(t *testing.T) {
 	startWith(t, s, task.Workflow{Steps: []task.Step{c.step("before"), c.lift(), c.step("after")},
 		Succeeded: func(_ *store.Tx, m task.Memory) { outcome.Store(m) }}, task.Config{Attempts: 2})
 	assert.Empty(t, succeeds(t, s, recorded.ID).LastError)
-	want := []string{"before", "order"}
-	for range c.ready {
-		want = append(want, "look at 7")
-	}
-	c.is(t, append(want, "after")...)
+	looks := slices.Repeat([]string{"look at 7"}, c.ready)
+	c.is(t, slices.Concat([]string{"before", "order"}, looks, []string{"after"})...)
 	order, found, err := orderKey.In(outcome.Load().(task.Memory))
 	assert.True(t, found && err == nil && order.Looks == c.ready, "remembered %v, %v: %+v", found, err, order)
 }

@@ -20,12 +20,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// recordOn records a task of an instance on a shared server.
-func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
-	return recordFor(t, s, server, instanceID, "", nil)
-}
-
-// recordFor is recordOn for an organization, with the lease of a runner if there is one.
+// recordFor records a task of an instance on a shared server for an organization, with the lease of a runner if there
+// is one.
 func recordFor(t *testing.T, s *store.Store, server, instanceID, organization string, r *task.Runner) store.Task {
 	n := store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}
 	if r != nil {
@@ -44,7 +40,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	s := parallel(t)
 	const tasks, share = 20, 3
 	for n := range tasks {
-		recordOn(t, s, "sick", fmt.Sprint("sick", n))
+		recordFor(t, s, "sick", fmt.Sprint("sick", n), "", nil)
 	}
 	began, release := make(chan bool, tasks), make(chan bool)
 	var atOnce, most atomic.Int32
@@ -66,7 +62,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	for range share {
 		testdrive.Receive(t, began, "a task of the sick server begins")
 	}
-	last := recordOn(t, s, "well", "well")
+	last := recordFor(t, s, "well", "well", "", nil)
 	succeeds(t, s, last.ID)
 	// One that a request hands over is no exception.
 	direct := recordFor(t, s, "sick", "direct", "", r)
@@ -157,7 +153,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			return errAway
 		}}}}
 	startWith(t, s, w, task.Config{Attempts: attempts, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	recorded := recordOn(t, s, "away", "i")
+	recorded := recordFor(t, s, "away", "i", "", nil)
 	testdrive.Eventually(t, "it is tried more often than a step that fails", func() bool {
 		return tries.Load() > 2*attempts
 	})
@@ -178,7 +174,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	undo.Name = "undo"
 	w, undone := undoing(undo, away)
 	startWith(t, s, w, task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
-	got := end(t, s, recordOn(t, s, "away", "i").ID)
+	got := end(t, s, recordFor(t, s, "away", "i", "", nil).ID)
 	assert.True(t, got.State == store.Failed && strings.Contains(got.Description, "did not answer") &&
 		strings.Count(got.LastError, "connection refused") == 2, "%+v", got)
 	assert.False(t, undone.Load(), "the outcome was recorded as undone")

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -24,14 +23,13 @@ func TestBackupsHaveTheTimeOfPostgreSQL(t *testing.T) {
 	env := testdrive.Environment(t, server)
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	env["DATABASE_URL"] = servers.PostgresAhead(t, env["DATABASE_URL"], "-2 hours")
-	offered, err := catalog.Load(env["CATALOG"])
-	require.NoError(t, err)
-	site := inprocess.New(t, server, env, offered.Plans())
+	plans := shipped(t, env)
+	site := inprocess.New(t, server, env, plans)
 	_, id := testdrive.Plan(t, "shared-small")
-	small := offered.Plans().Get(id)
+	small := plans.Get(id)
 	i := site.Provision(small)
-	_, err = site.Broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: small.ServiceID, Plan: small,
-		AcceptsIncomplete: true, Parameters: plan.UpdateParameters{Backup: plan.BackupNow}})
+	_, err := site.Broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: small.ServiceID,
+		Plan: small, AcceptsIncomplete: true, Parameters: plan.UpdateParameters{Backup: plan.BackupNow}})
 	require.NoError(t, err)
 	s := &scene{Site: *site, instance: i}
 	s.ended()

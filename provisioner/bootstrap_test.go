@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -27,9 +26,7 @@ func TestBootstrapThatDrops(t *testing.T) {
 
 func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 	env := testdrive.Environment(t, server)
-	offered, err := catalog.Load(env["CATALOG"])
-	require.NoError(t, err)
-	plans := offered.Plans()
+	plans := shipped(t, env)
 	_, id := testdrive.Plan(t, "shared-small")
 	for n := range plans {
 		plans[n].KeepDeletedDays, plans[n].Async = 7, plan.AsyncPreferred
@@ -60,7 +57,7 @@ func bootstrapThatDrops(t *testing.T, server servers.MySQL) {
 
 	id, made := create(prepared("DROP DATABASE `', DATABASE(), '`"))
 	require.Equal(t, store.Succeeded, made.State, made.Description)
-	_, err = site.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: id, Plan: small,
+	_, err := site.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: id, Plan: small,
 		AcceptsIncomplete: true})
 	site.Must(err)
 	assert.Equal(t, store.Succeeded, ended(id).State)

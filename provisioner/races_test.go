@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/engine"
@@ -38,10 +37,8 @@ func TestRacesOverReplicas(t *testing.T) {
 	t.Parallel()
 	server := testdrive.Private(t, servers.Any(t).Flavour)
 	env := testdrive.Environment(t, server)
-	offered, err := catalog.Load(env["CATALOG"])
-	require.NoError(t, err)
 	all := replicas{tasks: testdrive.OpenTasks(t, env), plans: map[string]plan.Plan{}}
-	plans := offered.Plans()
+	plans := shipped(t, env)
 	for n, p := range plans {
 		plans[n].MaxBindings = 3 * racers
 		if p.Name == "shared-async" {

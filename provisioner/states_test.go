@@ -42,6 +42,13 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
+// shipped are the plans of the catalog.
+func shipped(t *testing.T, env map[string]string) plan.Set {
+	offered, err := catalog.Load(env["CATALOG"])
+	require.NoError(t, err)
+	return offered.Plans()
+}
+
 // scene is an instance in a state, with a binding and a backup.
 type scene struct {
 	inprocess.Site
@@ -340,15 +347,13 @@ func TestStates(t *testing.T) {
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described(inprocess.SharedName, server),
 		testdrive.Described(otherServer, testdrive.Private(t, server.Flavour))})
-	offered, err := catalog.Load(env["CATALOG"])
-	require.NoError(t, err)
-	plans := offered.Plans()
+	plans := shipped(t, env)
 	plans[0].KeepDeletedDays, plans[0].Async = 7, plan.AsyncPreferred // a request waits for no task
 	small, large = plans.Get("482650c1-b09b-47d4-952a-7d320c6dd4d1"), plans.Get("80dae88e-93d0-4072-969d-811f9ce9a3bd")
 	newer = small
 	newer.MaintenanceVersion = "9.0.0"
 	site := inprocess.New(t, server, env, plans)
-	_, err = site.Store.Servers.Drain(t.Context(), otherServer)
+	_, err := site.Store.Servers.Drain(t.Context(), otherServer)
 	site.Must(err)
 	tasks := testdrive.OpenTasks(t, env)
 	bare := provisioner.New(provisioner.Config{Store: site.Store, Plans: plans, Fleet: site.Fleet,
@@ -482,12 +487,11 @@ func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
-	offered, err := catalog.Load(env["CATALOG"])
-	require.NoError(t, err)
-	site := inprocess.New(t, server, env, offered.Plans())
+	plans := shipped(t, env)
+	site := inprocess.New(t, server, env, plans)
 	_, largeID := testdrive.Plan(t, "dedicated-large")
 	_, smallID := testdrive.Plan(t, "dedicated-small")
-	large, small := offered.Plans().Get(largeID), offered.Plans().Get(smallID)
+	large, small := plans.Get(largeID), plans.Get(smallID)
 	destroyed := func(id string) {
 		site.InTx(func(tx *store.Tx) error {
 			tx.Adopt(store.InstanceCopy{ID: id, ServiceID: large.ServiceID, PlanID: large.ID, Database: "db_" + id},
@@ -499,7 +503,7 @@ func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 	}
 	destroyed("deleted")
 	(&scene{Site: *site, instance: site.Instance("deleted")}).busy(store.Deprovision, "")
-	_, err = site.Broker.Binding(t.Context(), "deleted", "b")
+	_, err := site.Broker.Binding(t.Context(), "deleted", "b")
 	assert.Equal(t, "b", answer(err), "fetch the binding")
 	_, _, err = site.Broker.Bind(t.Context(), bindings.BindRequest{InstanceID: "deleted", BindingID: "another",
 		ServiceID: large.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})

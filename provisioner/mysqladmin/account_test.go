@@ -147,7 +147,7 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 func TestNoRoomForAccounts(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		there := f.account(plan.ReadWrite)
-		cfg := f.configFor(f.rootUser, f.rootPassword)
+		cfg := f.config
 		cfg.Room = func() error { return errors.New("3 MiB are left") }
 		s, err := f.open(cfg).Lock(t.Context(), uniqueName("key_"), leaseHolds)
 		f.must(err)
@@ -168,8 +168,7 @@ func TestDamagedAccounts(t *testing.T) {
 	private := testdrive.Private(t, "mariadb") // MySQL keeps accounts in InnoDB
 	private.BrokerUser, private.BrokerPassword = private.User, private.Password
 	f := newFixture(t, private)
-	var dir string
-	f.must(f.root.QueryRowContext(t.Context(), "SELECT @@datadir").Scan(&dir))
+	dir := testdrive.Read[string](t, f.root, "SELECT @@datadir")
 	for range 3 {
 		f.account(plan.ReadOnly)
 	}

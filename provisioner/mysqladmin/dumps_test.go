@@ -50,11 +50,9 @@ func TestDumpOfAnotherEngineBecomesInnoDB(t *testing.T) {
 
 		tenant = target.account(plan.Admin)
 		target.runClient(clients[s.Flavour].load, tenant, dump, "--binary-mode")
-		var engine, words string
-		target.must(target.loginAs(tenant).QueryRowContext(t.Context(), `SELECT ENGINE,
-			(SELECT GROUP_CONCAT(word ORDER BY id) FROM words) FROM information_schema.TABLES
-			WHERE TABLE_SCHEMA = DATABASE()`).Scan(&engine, &words))
-		assert.True(t, engine == "InnoDB" && words == "apple,pear", "the restored table is of %s and has %q", engine, words)
+		assert.Equal(t, "InnoDB: apple,pear", testdrive.Read[string](t, target.loginAs(tenant), `SELECT CONCAT(ENGINE, ': ',
+			(SELECT GROUP_CONCAT(word ORDER BY id) FROM words)) FROM information_schema.TABLES
+			WHERE TABLE_SCHEMA = DATABASE()`), "the restored table's engine and words")
 		again := target.dump(tenant)
 		assert.True(t, strings.Contains(string(again), "apple"), "a dump of what was restored has no rows: %s", again)
 	})

@@ -29,8 +29,6 @@ type fixture struct {
 	session  *mysqladmin.Session
 	root     *sql.DB // looks behind the package's back
 	database string
-
-	rootUser, rootPassword string
 }
 
 // onEachServer runs a test in parallel on every flavour.
@@ -68,7 +66,6 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 		f.config.CA = []byte(s.CA)
 	}
 	f.server = f.open(f.config)
-	f.rootUser, f.rootPassword = s.User, s.Password
 	f.root = f.login(s.User, s.Password, "")
 	f.session = f.lock(f.database, leaseHolds)
 	t.Cleanup(f.dropAll)
@@ -161,25 +158,21 @@ func (f *fixture) strings(ctx context.Context, query string, args ...any) []stri
 
 // running waits until the account executes a statement that matches.
 func (f *fixture) running(account, statement string) {
-	testdrive.Eventually(f.t, statement+" of "+account+" runs", func() bool {
-		return len(f.strings(f.t.Context(), `SELECT id FROM information_schema.processlist
-			WHERE user = ? AND info LIKE ?`, account, statement)) > 0
-	})
+	testdrive.AwaitTrue(f.t, f.root, `SELECT COUNT(*) > 0 FROM information_schema.processlist
+		WHERE user = ? AND info LIKE ?`, account, statement)
 }
 
 // exec runs statements in turn, all of which must succeed.
-func (f *fixture) exec(db execer, statements ...string) { testdrive.Exec(f.t, db, statements...) }
+func (f *fixture) exec(db testdrive.Execer, statements ...string) {
+	testdrive.Exec(f.t, db, statements...)
+}
 
 // refused runs statements each of which the server must refuse.
-func (f *fixture) refused(db execer, statements ...string) {
+func (f *fixture) refused(db testdrive.Execer, statements ...string) {
 	for _, statement := range statements {
 		_, err := db.ExecContext(f.t.Context(), statement)
 		assert.NotContains(f.t, []uint16{0, 1064}, testdrive.ErrorNumber(err), "%s: %v, want a refusal", statement, err)
 	}
-}
-
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 func uniqueName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:16]) }

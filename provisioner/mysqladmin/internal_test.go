@@ -54,7 +54,6 @@ func TestTimeZones(t *testing.T) {
 		assert.False(t, len(statement) > 20_000 || strings.ContainsAny(statement, "\n;"),
 			"servers cannot read %.100s … from a file: %d bytes", statement, len(statement))
 	}
-	t.Log(len(statements), total)
 	last := statements[len(statements)-1]
 	assert.True(t, strings.HasPrefix(last, "INSERT INTO mysql.time_zone_name ") && total <= 2<<20,
 		"%d bytes, of which the last are %.100s", total, last)

@@ -1,7 +1,6 @@
 package mysqladmin_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -130,28 +129,23 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	f.must(f.server.Setup.CheckPrivileges(t.Context()))
 	definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 	f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
+	data := testdrive.Read[string](t, f.root, "SELECT @@datadir")
+	pid := testdrive.Mysqlds(t, filepath.Dir(filepath.Clean(data)))[0]
 	for _, a := range []mysqladmin.Account{definer, other} {
 		open := f.connect(a)
 		session := f.lock(f.database+" without files", leaseHolds)
-		allow := f.forbidFiles()
+		before := f.limitFiles(pid, "3") // no more than are open now
+		allow := sync.OnceFunc(func() { f.limitFiles(pid, before) })
+		t.Cleanup(allow)
 		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Database)
 		allow()
 		assert.False(t, err != nil || a.Name == definer.Name && !kept, "without files: kept %v, %v", kept, err)
-		f.expectShut(a, open)
+		assert.NotZero(t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to an account that was to be shut")
+		assert.Error(t, open.PingContext(t.Context()), "a session of an account that was to be shut lives on")
 	}
 	f.session = f.lock(f.database+" with files", leaseHolds)
 	f.expectNoAccess(definer, true)
 	f.expectNoAccess(other, false)
-}
-
-// forbidFiles lets the server open no more files than it has open now, until the function that it returns is called.
-func (f *fixture) forbidFiles() (allow func()) {
-	data := f.strings(f.t.Context(), "SELECT @@datadir")[0]
-	pid := testdrive.Mysqlds(f.t, filepath.Dir(filepath.Clean(data)))[0]
-	before := f.limitFiles(pid, "3")
-	allow = sync.OnceFunc(func() { f.limitFiles(pid, before) })
-	f.t.Cleanup(allow)
-	return allow
 }
 
 // limitFiles sets the soft limit of files that a process may have open, in that process's name, and returns the one
@@ -172,10 +166,4 @@ func (f *fixture) limitFiles(pid int, limit string) (before string) {
 	before = prlimit("--nofile", "--output", "SOFT", "--noheadings")
 	prlimit("--nofile=" + limit + ":")
 	return before
-}
-
-// expectShut checks that nobody can log in to an account, and that its session has ended.
-func (f *fixture) expectShut(a mysqladmin.Account, open interface{ PingContext(context.Context) error }) {
-	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to an account that was to be shut")
-	assert.Error(f.t, open.PingContext(f.t.Context()), "a session of an account that was to be shut lives on")
 }

@@ -69,11 +69,8 @@ func TestPrivilegesMayComeFromARoleOrBeAll(t *testing.T) {
 		}
 		err := f.checkPrivileges(account, password)
 		assert.True(t, slices.Equal(missing(err), statements[1:]), "a role that is not active: %v", err)
-		setRole := "SET DEFAULT ROLE " + role + " TO '" + account + "'@'%'"
-		if f.config.Name == "mariadb" {
-			setRole = "SET DEFAULT ROLE " + role + " FOR '" + account + "'@'%'"
-		}
-		f.exec(f.root, setRole)
+		to := map[string]string{"mysql": "TO", "mariadb": "FOR"}[f.config.Name]
+		f.exec(f.root, "SET DEFAULT ROLE "+role+" "+to+" '"+account+"'@'%'")
 		f.must(f.checkPrivileges(account, password))
 
 		other, password, statements := f.brokerAccount()
@@ -183,16 +180,11 @@ func TestSettingsOfServers(t *testing.T) {
 // A tenant of Galera must not be able to choose how its DDL is executed. wsrep_on is ON here, but no provider is loaded.
 func TestSettingsOfGalera(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		if s.Flavour != "mariadb" {
-			return
-		}
-		const line = "maximum-wsrep_OSU_method=TOI"
-		for what, given := range map[string][]string{"with it": {line}, "without it": nil} {
-			f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, append(given, "wsrep_on=ON", "binlog_format=ROW")...))
-			recommended, err := f.server.Setup.CheckSettings(t.Context())
-			f.must(err)
-			assert.Equal(t, given == nil, slices.Contains(mysqladmin.Lines(recommended), line), "%s, the server lacks it", what)
-		}
-	})
+	const line = "maximum-wsrep_OSU_method=TOI"
+	for what, given := range map[string][]string{"with it": {line}, "without it": nil} {
+		f := newFixture(t, testdrive.PrivateWith(t, "mariadb", append(given, "wsrep_on=ON", "binlog_format=ROW")...))
+		recommended, err := f.server.Setup.CheckSettings(t.Context())
+		f.must(err)
+		assert.Equal(t, given == nil, slices.Contains(mysqladmin.Lines(recommended), line), "%s, the server lacks it", what)
+	}
 }

@@ -3,14 +3,12 @@ package mysqladmin_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -84,10 +82,7 @@ func TestTenantChangesItsAccount(t *testing.T) {
 		for _, change := range []string{"WITH MAX_USER_CONNECTIONS 1000", "REQUIRE NONE", "ACCOUNT UNLOCK", "PASSWORD EXPIRE NEVER"} {
 			f.denied(db, "ALTER USER '"+a.Name+"'@'%' "+change)
 		}
-		change := "SET PASSWORD = '%s'"
-		if f.config.Name == "mariadb" {
-			change = "SET PASSWORD = PASSWORD('%s')"
-		}
+		change := map[string]string{"mysql": "SET PASSWORD = '%s'", "mariadb": "SET PASSWORD = PASSWORD('%s')"}[f.config.Name]
 		changed := a
 		changed.Password = "a password of the tenant's own"
 		f.exec(db, fmt.Sprintf(change, strings.ReplaceAll(changed.Password, "'", "''")))
@@ -260,11 +255,10 @@ func (f *fixture) refusedWith(conn *sql.Conn, most int, statement func(n int) st
 	f.t.Helper()
 	for n := range most {
 		_, err := conn.ExecContext(f.t.Context(), statement(n))
-		if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) {
-			return n, refused.Number
-		} else if err != nil {
-			f.t.Fatalf("after %d statements: %v", n, err)
+		if number := testdrive.ErrorNumber(err); number != 0 {
+			return n, number
 		}
+		require.NoError(f.t, err, "after %d statements", n)
 	}
 	return most, 0
 }
@@ -299,8 +293,12 @@ func openPartitions(f *fixture, hostile mysqladmin.Account) {
 	f.t.Logf("%d tables of %d partitions, opened %d times: InnoDB has %d files open", tables, parts, handlers, open)
 }
 
-// skipOption is MariaDB's error for what an option has switched off.
-const skipOption = 1290
+// Errors of servers.
+const (
+	skipOption       = 1290 // MariaDB's, for what an option has switched off
+	noMoreStatements = 1461 // where there are max_prepared_stmt_count prepared statements
+	tableFull        = 1114 // where a tablespace may not grow
+)
 
 // openHandlers opens one table very often.
 func openHandlers(f *fixture, hostile mysqladmin.Account) {
@@ -330,12 +328,6 @@ func prepareStatements(f *fixture, hostile mysqladmin.Account) {
 		assert.Less(f.t, taken*hostileConnections, all, "statements that all sessions can prepare")
 	}
 }
-
-// noMoreStatements is the error of a server that has max_prepared_stmt_count prepared statements.
-const noMoreStatements = 1461
-
-// tableFull is the error where a tablespace may not grow.
-const tableFull = 1114
 
 // fillTemporaryTables fills MariaDB's temporary tablespace. MySQL has one for each session, which ends with it.
 func fillTemporaryTables(f *fixture, hostile mysqladmin.Account) {

@@ -37,7 +37,7 @@ var (
 
 // fill makes one object of each kind. The event does not begin now: RemovePrivileges would end its session, and
 // MariaDB keeps a trigger unreadable when a session is killed at the moment in which it opens the table.
-func (f *fixture) fill(db execer) {
+func (f *fixture) fill(db testdrive.Execer) {
 	f.exec(db, "CREATE TABLE t (id INT PRIMARY KEY, x INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
 		"CREATE VIEW v AS SELECT id FROM t", "CREATE PROCEDURE grow() INSERT INTO t VALUES (3, 3)",
 		"CREATE PROCEDURE shrink() DELETE FROM t WHERE id = 2",

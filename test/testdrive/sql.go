@@ -16,10 +16,13 @@ import (
 	"mysql-broker/test/audit"
 )
 
-// Exec runs statements in a session, or in those of a pool.
-func Exec(t testing.TB, in interface {
+// Execer is a session, or a pool of them.
+type Execer interface {
 	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
-}, statements ...string) {
+}
+
+// Exec runs statements in a session, or in those of a pool.
+func Exec(t testing.TB, in Execer, statements ...string) {
 	for _, statement := range statements {
 		_, err := in.ExecContext(t.Context(), statement)
 		require.NoError(t, err, statement)

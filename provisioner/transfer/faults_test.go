@@ -280,22 +280,17 @@ func (one fault) expectSame(t *testing.T, s, into servers.MySQL) {
 			if s == into { // versions of servers tell different things
 				f.expectCopied(slices.Concat(leftOut, one.texts)...)
 			}
-			f.expectTablesAfter(one)
+			for _, on := range []testdrive.Execer{f.source, f.copied} {
+				f.exec(on, "BEGIN")
+				f.exec(on, one.then...)
+			}
+			for _, query := range one.same {
+				f.expectSame(query)
+			}
+			for _, on := range []testdrive.Execer{f.source, f.copied} {
+				f.exec(on, "ROLLBACK") // of what was run before the queries
+			}
 		}
-	}
-}
-
-// expectTablesAfter compares what the queries return on both sides after the statements, which are undone.
-func (f *fixture) expectTablesAfter(one fault) {
-	for _, on := range []execer{f.source, f.copied} {
-		f.exec(on, "BEGIN")
-		f.exec(on, one.then...)
-	}
-	for _, query := range one.same {
-		f.expectSame(query)
-	}
-	for _, on := range []execer{f.source, f.copied} {
-		f.exec(on, "ROLLBACK")
 	}
 }
 

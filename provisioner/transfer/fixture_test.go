@@ -23,7 +23,6 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // fixture is two databases of one server, and accounts as the broker makes them for a copy.
 type fixture struct {
 	t       *testing.T
-	server  servers.MySQL
 	root    *sql.DB
 	there   *sql.DB   // root of the target's server
 	source  *sql.Conn // of root, in the source
@@ -45,14 +44,9 @@ func eachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 // newFixtureInto is a fixture whose target is on another server.
 func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
 	id := strings.ToLower(rand.Text()[:16])
-	f := &fixture{t: t, server: s, reader: "u_r" + id, owner: "u_o" + id, mariaDB: s.Flavour == "mariadb"}
+	f := &fixture{t: t, reader: "u_r" + id, owner: "u_o" + id, mariaDB: s.Flavour == "mariadb"}
 	from, to := "db_s"+id, "db_t"+id
-	f.root = f.login(s.User, s.Password, "")
-	f.there = f.root
-	if into.Port != s.Port {
-		there := &fixture{t: t, server: into}
-		f.there = there.login(into.User, into.Password, "")
-	}
+	f.root, f.there = f.login(s, s.User, s.Password, ""), f.login(into, into.User, into.Password, "")
 	password := rand.Text()
 	f.exec(f.root, "CREATE DATABASE "+from+" CHARACTER SET latin1 COLLATE latin1_german2_ci",
 		"CREATE USER "+f.reader+" IDENTIFIED BY '"+password+"'",
@@ -67,15 +61,14 @@ func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
 		}
 	})
 	f.source, f.copied = f.conn(f.root, from), f.conn(f.there, to)
-	f.from = transfer.Source{Rows: f.login(f.reader, password, from), Programs: f.login(s.User, s.Password, from),
+	f.from = transfer.Source{Rows: f.login(s, f.reader, password, from), Programs: f.login(s, s.User, s.Password, from),
 		Database: from}
-	target := &fixture{t: t, server: into}
-	f.to = transfer.Target{DB: target.login(f.owner, password, to), Database: to}
+	f.to = transfer.Target{DB: f.login(into, f.owner, password, to), Database: to}
 	return f
 }
 
-func (f *fixture) login(user, password, database string) *sql.DB {
-	cfg := testdrive.Credentials{}.Login(f.t, user, password, f.server.Address(), database)
+func (f *fixture) login(s servers.MySQL, user, password, database string) *sql.DB {
+	cfg := testdrive.Credentials{}.Login(f.t, user, password, s.Address(), database)
 	cfg.TLSConfig = "skip-verify"
 	return testdrive.Connect(f.t, cfg)
 }
@@ -90,11 +83,9 @@ func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
 
 func (f *fixture) must(err error) { require.NoError(f.t, err) }
 
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+func (f *fixture) exec(on testdrive.Execer, statements ...string) {
+	testdrive.Exec(f.t, on, statements...)
 }
-
-func (f *fixture) exec(on execer, statements ...string) { testdrive.Exec(f.t, on, statements...) }
 
 // all returns the rows of a query, one line each.
 func (f *fixture) all(on *sql.Conn, query string) (lines []string) {

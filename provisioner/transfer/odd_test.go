@@ -68,9 +68,11 @@ var oddInMariaDB = []string{
 	"SET sql_mode = 'ORACLE'", "CREATE VIEW packed AS SELECT tools.one() AS n", "SET sql_mode = ''",
 }
 
-// expectSameCalls compares what programs and views return, which depends on the character set of their text.
-func (f *fixture) expectSameCalls() {
+// compare compares everything in the two databases, and what programs and views return, which depends on the character
+// set of their text.
+func (f *fixture) compare() {
 	f.t.Helper()
+	f.expectCopied()
 	calls := []string{"SELECT fü() AS f, slash() AS s, one_of(1, 1) AS m", "CALL pü(1)", "CALL slashes()", "CALL from_ucs2()",
 		"SELECT * FROM a_first ORDER BY id", "SELECT * FROM from_ucs2_too"}
 	if f.mariaDB {

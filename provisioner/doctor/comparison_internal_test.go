@@ -164,9 +164,9 @@ func TestComparedAccounts(t *testing.T) {
 	assert.Nil(t, accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{expired}))
 	mixture := inventory.Holdings{Accounts: []string{anAccount}, Mixed: map[string]string{instance.Database: "b_1"}}
 	got := accounts("s", mixture, []store.RecordedInstance{instance}, []store.RecordedAccount{own})
-	if len(got) != 1 || got[0].Kind != store.DatabaseResource || got[0].Repairable || !strings.Contains(got[0].ToDo, "restore b_1 "+instance.ID) {
-		t.Errorf("a mixture, whose accounts must not get their privileges back: %+v", got)
-	}
+	assert.True(t, len(got) == 1 && got[0].Kind == store.DatabaseResource && !got[0].Repairable &&
+		strings.Contains(got[0].ToDo, "restore b_1 "+instance.ID),
+		"a mixture, whose accounts must not get their privileges back: %+v", got)
 	assert.Nil(t, accounts("s", mixture, []store.RecordedInstance{busy}, []store.RecordedAccount{own}), "being restored")
 }
 

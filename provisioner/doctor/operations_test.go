@@ -59,16 +59,13 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			return nil
 		}
 		assert.Nil(t, blocked(f.doctor), "after less than an hour")
-		switch found := blocked(impatient); {
-		case found == nil:
-			t.Fatal("nothing is blocked")
-		case found.Repairable || found.Name != leaving.Database || !strings.Contains(found.ToDo, "XA ROLLBACK"):
-			t.Errorf("with another tenant's: %+v", found)
-		}
+		found := blocked(impatient)
+		require.NotNil(t, found, "nothing is blocked")
+		assert.True(t, !found.Repairable && found.Name == leaving.Database && strings.Contains(found.ToDo, "XA ROLLBACK"),
+			"with another tenant's: %+v", found)
 		f.exec("XA ROLLBACK 'others'")
 		// InnoDB fills innodb_trx again only after 100 ms in which nobody has read it.
 		const innodbTrxIdle = 200 * time.Millisecond
-		var found *doctor.Finding
 		testdrive.Eventually(t, "it is the only one", func() bool {
 			time.Sleep(innodbTrxIdle)
 			found = blocked(impatient)
@@ -104,11 +101,7 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 		defer enough.Store(true)
 		for range developers {
 			working.Go(func() {
-				for !enough.Load() {
-					if err := f.comeAndGo(); err != nil {
-						f.Error(err)
-						return
-					}
+				for !enough.Load() && assert.NoError(f, f.comeAndGo()) {
 					rounds.Add(1)
 				}
 			})
@@ -116,9 +109,7 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 		examine := func() {
 			r, err := f.doctor.Examine(f.Context())
 			f.Must(err)
-			for _, finding := range r.Findings {
-				f.Errorf("%+v", finding)
-			}
+			assert.Empty(f, r.Findings)
 		}
 		for done := 0; done < examinations || rounds.Load() < developers && !f.Failed(); done++ {
 			examine()

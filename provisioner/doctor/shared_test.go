@@ -194,7 +194,7 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 
 		stray := engine.NewName("u_")
 		f.exec("CREATE USER "+stray, "GRANT SELECT ON `"+i.Database+"`.* TO "+stray,
-			"REVOKE INSERT ON `"+escaped(i.Database)+"`.* FROM "+b.Account)
+			"REVOKE INSERT ON `"+strings.ReplaceAll(i.Database, "_", `\_`)+"`.* FROM "+b.Account)
 		defer f.exec("DROP USER " + stray)
 		found := f.expect(f.doctor, "stray account "+stray, "deviating account "+b.Account)
 		f.refuses(found[0])
@@ -233,6 +233,3 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 		}
 	})
 }
-
-// escaped is a database's name as GRANT and REVOKE take it.
-func escaped(database string) string { return strings.ReplaceAll(database, "_", `\_`) }

@@ -39,33 +39,6 @@ func TestEngineKnowsNothingOfMySQL(t *testing.T) {
 	}
 }
 
-func TestPictureIsCompared(t *testing.T) {
-	t.Parallel()
-	lines := picture("```\n a/        first\n    ├─ b/, c/    second\n    │    └─ d/    third\n    ▼\n e/…    last\n```\n")
-	want := map[string]int{"a": 2, "a/b": 3, "a/c": 3, "a/c/d": 4, "e/…": 6}
-	require.Equal(t, fmt.Sprint(want), fmt.Sprint(lines), "the picture was read as %v, not as %v", lines, want)
-	for _, test := range []struct {
-		name    string
-		imports map[string][]string
-		want    string
-	}{
-		{"down", map[string][]string{"a": {"a/b"}, "a/b": {"a/c/d"}, "a/c": {"e/x"}, "a/c/d": {"e/x"}, "e/x": {"e/y"}}, ""},
-		{"up", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": {"a"}}, "line 4: a/c/d imports a of line 2"},
-		{"beside", map[string][]string{"a": nil, "a/b": {"a/c"}, "a/c": nil, "a/c/d": nil},
-			"line 3: a/b imports a/c of line 3"},
-		{"lacking", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": nil}, "f is missing"},
-		{"removed", map[string][]string{"a": nil, "a/b": nil, "a/c": nil}, "line 4: there is no package a/c/d"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			problems := comparePicture(lines, test.imports)
-			got := strings.Join(problems, "\n")
-			assert.True(t, (test.want == "") == (got == "") && strings.HasPrefix(got, test.want),
-				"got %q, want %q", got, test.want)
-		})
-	}
-}
-
 // comparePicture returns what is wrong with a picture, which says what line each package is on.
 func comparePicture(lines map[string]int, imports map[string][]string) (problems []string) {
 	for name, line := range lines {

@@ -21,18 +21,15 @@ func TestTemplatesReadWhatPagesHave(t *testing.T) {
 		all := texttemplate.New("").Funcs(texttemplate.FuncMap(functions)) // does not ask in which context HTML is
 		for _, one := range templates[name].Templates() {
 			if one.Tree != nil {
-				_, err := all.AddParseTree(one.Name(), bothBranches(one.Tree.Copy()))
+				tree := one.Tree.Copy()
+				flatten(tree.Root)
+				_, err := all.AddParseTree(one.Name(), tree)
 				require.NoError(t, err)
 			}
 		}
 		fill(reflect.ValueOf(content).Elem())
 		assert.NoError(t, all.ExecuteTemplate(io.Discard, "layout", page{Content: content}), name)
 	}
-}
-
-func bothBranches(tree *parse.Tree) *parse.Tree {
-	flatten(tree.Root)
-	return tree
 }
 
 // flatten replaces conditions by what they ask, and what stands in both branches.

@@ -160,18 +160,12 @@ func TestRefusals(t *testing.T) {
 				assert.NotContains(t, got.description(), internal)
 			}
 			assert.Empty(t, s.broker.received(), "the broker was called")
-			checkRefusalHeader(t, got)
+			challenge, allow := got.header.Get("WWW-Authenticate"), got.header.Get("Allow")
+			assert.Equal(t, c.status == http.StatusUnauthorized, strings.HasPrefix(challenge, "Basic realm="), challenge)
+			assert.Equal(t, c.status == http.StatusMethodNotAllowed, allow != "", allow)
+			assert.Empty(t, got.header.Get("Location"))
 		})
 	}
-}
-
-func checkRefusalHeader(t *testing.T, got reply) {
-	challenge := got.header.Get("WWW-Authenticate")
-	assert.Equal(t, strings.HasPrefix(challenge, "Basic realm="), got.status == http.StatusUnauthorized,
-		"answer %d has WWW-Authenticate %q", got.status, challenge)
-	allow := got.header.Get("Allow")
-	assert.Equal(t, allow != "", got.status == http.StatusMethodNotAllowed, "answer %d has Allow %q", got.status, allow)
-	assert.Empty(t, got.header.Get("Location"), "answer %d has Location", got.status)
 }
 
 func TestMajorVersion2(t *testing.T) {

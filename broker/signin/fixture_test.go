@@ -118,13 +118,10 @@ func serve(s *signin.SignIn) http.Handler {
 
 // expect fails the test unless a page shows what somebody may see.
 func expect(t *testing.T, p openid.Page, person string, access signin.Access) {
-	t.Helper()
 	var got shown
 	require.NoError(t, json.Unmarshal([]byte(p.Text), &got),
 		"%s shows no page of the dashboard: %d\n%s", p.URL, p.Status, p.Text)
-	if got.Viewer.Name != person || got.Access != access || got.Viewer.Operator != (person == openid.Operator) {
-		t.Fatalf("%s shows %+v, wanted %s with access %d", p.URL, got, person, access)
-	}
-	uri := p.URL.RequestURI()
-	assert.Equal(t, uri, got.Path, "the browser shows %s, the broker answered", uri)
+	require.True(t, got.Viewer.Name == person && got.Access == access &&
+		got.Viewer.Operator == (person == openid.Operator), "%s shows %+v, wanted %s with access %d", p.URL, got, person, access)
+	assert.Equal(t, p.URL.RequestURI(), got.Path, "the broker answered")
 }

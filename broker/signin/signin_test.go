@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -134,9 +135,8 @@ func TestSessionEnds(t *testing.T) {
 	b := openid.NewBrowser(t)
 	b.LogIn(t, d.at(managed), openid.Developer)
 	left := read[time.Duration](t, d.records, "SELECT max(ends_at) - now() FROM session")
-	if left > time.Hour-10*time.Second || left < 50*time.Minute { // 10 s before the token expires
-		t.Errorf("a developer's session lasts %v, the access token an hour", left)
-	}
+	assert.True(t, left <= time.Hour-10*time.Second && left >= 50*time.Minute, // 10 s before the token expires
+		"a developer's session lasts %v, the access token an hour", left)
 	openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Operator)
 	left = read[time.Duration](t, d.records, "SELECT max(ends_at) - now() FROM session")
 	assert.True(t, left <= 8*time.Hour && left >= 8*time.Hour-time.Minute, "an operator's session lasts %v", left)
@@ -203,18 +203,12 @@ func TestCookiesOverHTTPS(t *testing.T) {
 		return nil
 	}
 	expect(t, b.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
-	ours := 0
-	for _, c := range set {
-		if !strings.Contains(c.Name, "mysql-broker") {
-			continue
-		}
-		ours++
+	ours := slices.DeleteFunc(set, func(c *http.Cookie) bool { return !strings.Contains(c.Name, "mysql-broker") })
+	for _, c := range ours {
 		assert.True(t, strings.HasPrefix(c.Name, "__Host-") && c.Secure && c.HttpOnly &&
 			c.SameSite == http.SameSiteLaxMode && c.Path == "/" && c.Domain == "", "cookie %s", c)
 	}
-	if ours != 3 { // the attempt, its end, the session
-		t.Errorf("%d cookies were set: %v", ours, set)
-	}
+	assert.Len(t, ours, 3) // the attempt, its end, the session
 }
 
 func TestPostgreSQLIsAway(t *testing.T) {
@@ -258,9 +252,8 @@ func TestPermissionsAreAskedForOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if p, err := b.Do("GET", d.at(managed), nil, nil); err != nil || p.Status != http.StatusOK {
-				t.Error(p.Status, err)
-			}
+			p, err := b.Do("GET", d.at(managed), nil, nil)
+			assert.True(t, err == nil && p.Status == http.StatusOK, "%d, %v", p.Status, err)
 		})
 	}
 	all.Wait()

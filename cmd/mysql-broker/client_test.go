@@ -15,7 +15,14 @@ import (
 
 // TestClient covers the client's messages, and what it stores.
 func TestClient(t *testing.T) {
-	p, _ := testdrive.OnePlatform(t, "CATALOG", twoOfferings(t))
+	// There is a second offering, of the same plans.
+	p, _ := testdrive.OnePlatform(t, "CATALOG", testdrive.EditedCatalog(t, func(text string) string {
+		_, offering, _ := strings.Cut(text, "services:\n")
+		other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
+			return id[:len(id)-4] + "ffff"
+		})
+		return text + strings.Replace(other, "name: mysql\n", "name: other\n", 1)
+	}))
 	u := p.Terminal(t)
 	expectJSON(t, p.Terminal(t))
 	u.Expect(t, "shared-async", "catalog")
@@ -40,7 +47,19 @@ func TestClient(t *testing.T) {
 	u.Refused(t, "has a key k already", "create-service-key", "mine", "k")
 	u.Refused(t, "Service broker error: ", "create-service-key", "mine", "bad", "-c", `{"wrong":1}`)
 	u.Refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
-	expectInventory(t, u, p)
+	// The file with the names of instances holds no credentials, is readable to its owner alone, and knows those of one
+	// broker from another's.
+	file := u.Env["MYSQL_BROKER_CLIENT_STATE"]
+	info, err := os.Stat(file)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "the inventory: %v, %v", info, err)
+	content, err := os.ReadFile(file)
+	assert.True(t, err == nil && !strings.Contains(string(content), "mysql://"), "credentials are in %s: %v", content, err)
+	elsewhere := strings.Replace(p.URL, "127.0.0.1", "localhost", 1)
+	u.Expect(t, "No service instances", "services", "--url", elsewhere)
+	guess := testdrive.Terminal{Env: maps.Clone(u.Env)}
+	guess.Env["BROKER_PASSWORD"] = "guess"
+	guess.Refused(t, "the broker refuses the user name or password", "catalog")
+	p.AwaitLog(t, `"platform":"mysql-broker-client"`)
 	u.Expect(t, "Deleted service instance mine.", "delete-service", "mine") // and its key
 	u.Refused(t, "there is no service instance mine", "service", "mine")
 
@@ -84,22 +103,6 @@ func expectJSON(t *testing.T, user testdrive.Terminal) {
 	expect("shared-small", "delete-service", "db")
 }
 
-// expectInventory checks that the file with the names of instances holds no credentials, is readable to its owner alone,
-// and knows those of one broker from another's.
-func expectInventory(t *testing.T, u testdrive.Terminal, p testdrive.Platform) {
-	file := u.Env["MYSQL_BROKER_CLIENT_STATE"]
-	info, err := os.Stat(file)
-	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "the inventory: %v, %v", info, err)
-	content, err := os.ReadFile(file)
-	assert.True(t, err == nil && !strings.Contains(string(content), "mysql://"), "credentials are in %s: %v", content, err)
-	elsewhere := strings.Replace(p.URL, "127.0.0.1", "localhost", 1)
-	u.Expect(t, "No service instances", "services", "--url", elsewhere)
-	guess := testdrive.Terminal{Env: maps.Clone(u.Env)}
-	guess.Env["BROKER_PASSWORD"] = "guess"
-	guess.Refused(t, "the broker refuses the user name or password", "catalog")
-	p.AwaitLog(t, `"platform":"mysql-broker-client"`)
-}
-
 // interruptCreation presses Ctrl-C while the client waits: the broker goes on, and the client can be asked later.
 func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform) {
 	t.Helper()
@@ -110,9 +113,8 @@ func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform)
 	})
 	waiting.AwaitLog(t, "Creating service instance held")
 	waiting.Signal(t, syscall.SIGINT)
-	if status := waiting.Wait(t); status != 1 || !strings.Contains(waiting.Log(), "the broker continues") {
-		t.Errorf("the interrupted client ended with %d: %s", status, waiting.Log())
-	}
+	assert.Equal(t, 1, waiting.Wait(t), "the interrupted client ended with")
+	assert.Contains(t, waiting.Log(), "the broker continues")
 	u.Refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")
 	u.Expect(t, "create in progress", "services")
 	release()
@@ -120,15 +122,4 @@ func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform)
 		return strings.Contains(u.Run(t, "service", "held"), "create succeeded")
 	})
 	u.Run(t, "delete-service", "held")
-}
-
-// twoOfferings has a second offering, of the same plans.
-func twoOfferings(t *testing.T) (path string) {
-	return testdrive.EditedCatalog(t, func(text string) string {
-		_, offering, _ := strings.Cut(text, "services:\n")
-		other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
-			return id[:len(id)-4] + "ffff"
-		})
-		return text + strings.Replace(other, "name: mysql\n", "name: other\n", 1)
-	})
 }

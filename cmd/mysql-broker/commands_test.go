@@ -43,10 +43,9 @@ func TestServeHelp(t *testing.T) {
 	out := testdrive.Run(t, nil, "serve", "--help").Expect(t, 0)
 	unwrapped := strings.Join(strings.Fields(out.Stdout), " ")
 	for _, v := range config.Variables {
-		if lines := containing(out.Stdout, "  "+v.Name+" "); len(lines) != 1 || !strings.Contains(unwrapped, v.Name+" "+v.Meaning) ||
-			!strings.Contains(unwrapped, v.Default) {
-			t.Errorf("help about %s: %q", v.Name, lines)
-		}
+		assert.Len(t, containing(out.Stdout, "  "+v.Name+" "), 1, "help about %s", v.Name)
+		assert.Contains(t, unwrapped, v.Name+" "+v.Meaning)
+		assert.Contains(t, unwrapped, v.Default)
 	}
 	for _, name := range []string{"VCAP_SERVICES", "VCAP_APPLICATION"} {
 		assert.True(t, strings.Contains(out.Stdout, name), "help does not mention %s", name)

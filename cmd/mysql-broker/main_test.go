@@ -37,14 +37,14 @@ func TestHangup(t *testing.T) {
 // A process that was started with a limit of 0, and may not raise it, returns an error if a program could still collect
 // its core.
 func TestForbidCores(t *testing.T) {
-	must(t, forbidCores("not read"))
+	require.NoError(t, forbidCores("not read"))
 	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &limit))
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_CORE, &limit))
 	assert.True(t, limit == (unix.Rlimit{Cur: 1, Max: 1}), "the limit is %+v", limit)
-	must(t, unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})) // it stays so, for this process
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})) // it stays so, for this process
 	file, pipe := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "pipe")
-	must(t, os.WriteFile(file, []byte("core\n"), 0o600))
-	must(t, os.WriteFile(pipe, []byte("|/usr/bin/collect %p\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("core\n"), 0o600))
+	require.NoError(t, os.WriteFile(pipe, []byte("|/usr/bin/collect %p\n"), 0o600))
 	unprivileged(t, func() {
 		assert.NoError(t, forbidCores(file), "cores in files")
 		for _, pattern := range []string{pipe, "/no/such/file"} {
@@ -70,8 +70,6 @@ func unprivileged(t *testing.T, fn func()) {
 	}()
 	<-done
 }
-
-func must(t *testing.T, err error) { require.NoError(t, err) }
 
 // TestCommandsLeakNothing runs commands where PostgreSQL cannot be reached. That is not a configuration error: the
 // platform should start the broker again. What is wrong with a configuration is TestBadConfiguration's.

@@ -49,7 +49,7 @@ func TestUpgradeAll(t *testing.T) {
 		if n == 0 {
 			i.Context, i.SpaceGUID = json.RawMessage(`{"platform":"cloudfoundry"}`), "a-space"
 		}
-		must(t, s.InTx(t.Context(), func(tx *store.Tx) error { tx.Adopt(i, at); return nil }))
+		require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { tx.Adopt(i, at); return nil }))
 	}
 	tasks := testdrive.OpenTasks(t, env)
 	tasks.Exec(t, "UPDATE instance SET state = 'ready', server_flavour = $1, server_version = $2", present.Flavour, earlier)
@@ -58,11 +58,8 @@ func TestUpgradeAll(t *testing.T) {
 	})
 	endUpgrades(t, tasks, present.Version)
 	upgrade := func(status int, args ...string) (rows []upgradedRow) {
-		t.Helper()
 		out := testdrive.Run(t, env, append([]string{"upgrade", "--json"}, args...)...).Expect(t, status)
-		if err := json.Unmarshal([]byte(out.Stdout), &rows); err != nil {
-			t.Fatalf("%v: %q %q", err, out.Stdout, out.Stderr)
-		}
+		require.NoError(t, json.Unmarshal([]byte(out.Stdout), &rows), "%q %q", out.Stdout, out.Stderr)
 		slices.SortFunc(rows, func(a, b upgradedRow) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
 		return rows
 	}
@@ -161,10 +158,9 @@ func startController(t *testing.T, upgrade func()) *controller {
 		var q struct {
 			MaintenanceInfo struct{ Version string } `json:"maintenance_info"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.MaintenanceInfo.Version == "" ||
-			r.Header.Get("Authorization") != "Bearer a-token" || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("to Cloud Controller: %v, %+v, %v", err, q, r.Header)
-		}
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&q))
+		assert.True(t, q.MaintenanceInfo.Version != "" && r.Header.Get("Authorization") == "Bearer a-token" &&
+			r.Header.Get("Content-Type") == "application/json", "to Cloud Controller: %+v, %v", q, r.Header)
 		if c.state.Load() == "busy" {
 			respond(w, http.StatusConflict, map[string]any{"errors": fault(60016, "An operation for service instance db is in progress.")})
 			return

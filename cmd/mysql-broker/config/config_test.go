@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"maps"
 	"net/url"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
+	"mysql-broker/test/testdrive"
 )
 
 const secret = "hunter2hunter2"
@@ -191,7 +191,7 @@ func TestCloudFoundry(t *testing.T) {
 	delete(env, "MYSQL_SERVERS")
 	env["PORT"] = "9000"
 	env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
-	env["VCAP_SERVICES"] = encode(t, services)
+	env["VCAP_SERVICES"] = testdrive.Encode(t, services)
 	cfg, err := read(t, env)
 	require.NoError(t, err)
 	assert.True(t, cfg.PostgresURL == "postgres://tagged/" && cfg.Port == 9000 && cfg.Application.Index == 1, "%+v", cfg)
@@ -204,10 +204,9 @@ func TestCloudFoundry(t *testing.T) {
 	t.Run("a service by its name comes before a tagged one", func(t *testing.T) {
 		services["a"] = []any{map[string]any{"name": "mysql-broker-db", "credentials": map[string]any{
 			"url": "postgres://named/"}}}
-		env["VCAP_SERVICES"] = encode(t, services)
-		if cfg, err := read(t, env); err != nil || cfg.PostgresURL != "postgres://named/" {
-			t.Errorf("%q, %v", cfg.PostgresURL, err)
-		}
+		env["VCAP_SERVICES"] = testdrive.Encode(t, services)
+		cfg, err := read(t, env)
+		assert.True(t, err == nil && cfg.PostgresURL == "postgres://named/", "%q, %v", cfg.PostgresURL, err)
 	})
 }
 
@@ -218,7 +217,7 @@ func TestCertificateOfThePostgreSQLService(t *testing.T) {
 		"postgres://u:p@h/d?sslmode=verify-ca&pool_max_conns=3": "verify-ca"} {
 		env := complete(t)
 		delete(env, "DATABASE_URL")
-		env["VCAP_SERVICES"] = encode(t, map[string]any{"postgres": []any{map[string]any{"name": "mysql-broker-db",
+		env["VCAP_SERVICES"] = testdrive.Encode(t, map[string]any{"postgres": []any{map[string]any{"name": "mysql-broker-db",
 			"credentials": map[string]any{"uri": uri, "ca_certificate": certificate}}}})
 		cfg, err := read(t, env)
 		require.NoError(t, err)
@@ -227,12 +226,6 @@ func TestCertificateOfThePostgreSQLService(t *testing.T) {
 		assert.True(t, u.Query().Get("sslmode") == mode && u.Query().Get("sslrootcert") == certificate,
 			"%s became %s", uri, cfg.PostgresURL)
 	}
-}
-
-func encode(t *testing.T, v any) string {
-	raw, err := json.Marshal(v)
-	require.NoError(t, err)
-	return string(raw)
 }
 
 func TestDurations(t *testing.T) {

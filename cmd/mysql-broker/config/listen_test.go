@@ -100,8 +100,8 @@ func TestSignInElsewhere(t *testing.T) {
 		s.Provider.Issuer == "https://id.example.com/realms/ops/" && s.CloudController == "" && s.OperatorGroup == "dba" &&
 		slices.Equal(s.Provider.Scopes, []string{"openid", "profile"}), "%+v", s)
 	maps.Copy(env, map[string]string{"OIDC_SCOPES": " openid  groups ", "CLOUD_CONTROLLER_URL": "https://api.example.com/"})
-	if cfg, err = read(t, env); err != nil || cfg.SignIn.CloudController != "https://api.example.com" ||
-		!slices.Equal(cfg.SignIn.Provider.Scopes, []string{"openid", "groups"}) {
-		t.Errorf("%+v, %v", cfg.SignIn, err)
-	}
+	cfg, err = read(t, env)
+	require.NoError(t, err)
+	assert.Equal(t, "https://api.example.com", cfg.SignIn.CloudController)
+	assert.Equal(t, []string{"openid", "groups"}, cfg.SignIn.Provider.Scopes)
 }

@@ -33,21 +33,18 @@ func TestEnvironment(t *testing.T) {
 	file := filepath.Join(dir, environmentFile)
 	getenv, found, err := Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "CATALOG": "mine.yml"}))
 	require.True(t, err == nil && found == file, "found %q, %v", found, err)
-	if getenv("DATABASE_URL") != awkward || getenv("CATALOG") != "mine.yml" || !strings.Contains(getenv("MYSQL_SERVERS"), "mysql://u:p@h:1/") {
-		t.Errorf("read %q, %q, %q", getenv("DATABASE_URL"), getenv("CATALOG"), getenv("MYSQL_SERVERS"))
-	}
+	assert.Equal(t, []string{awkward, "mine.yml"}, []string{getenv("DATABASE_URL"), getenv("CATALOG")})
+	assert.Contains(t, getenv("MYSQL_SERVERS"), "mysql://u:p@h:1/")
 	shell := exec.Command("sh", "-c", `. "$1"; printf %s "$DATABASE_URL"`, "sh", file)
 	out, err := shell.CombinedOutput()
 	assert.True(t, err == nil && string(out) == awkward, "a shell reads %q, %v", out, err)
 	for _, own := range []string{"DATABASE_URL", "VCAP_SERVICES"} {
 		given := map[string]string{"MYSQL_BROKER_DEV_DIR": dir, own: "set"}
-		if getenv, found, err := Environment(environment(given)); err != nil || found != "" || getenv("MYSQL_SERVERS") != "" {
-			t.Errorf("with %s: found %q, %v", own, found, err)
-		}
+		getenv, found, err := Environment(environment(given))
+		assert.True(t, err == nil && found == "" && getenv("MYSQL_SERVERS") == "", "with %s: found %q, %v", own, found, err)
 	}
-	if _, found, err := Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": t.TempDir()})); err != nil || found != "" {
-		t.Errorf("where no broker ran: found %q, %v", found, err)
-	}
+	_, found, err = Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": t.TempDir()}))
+	assert.True(t, err == nil && found == "", "where no broker ran: found %q, %v", found, err)
 	require.NoError(t, os.Chmod(file, 0o640))
 	_, _, err = Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": dir}))
 	assert.True(t, err != nil && strings.Contains(err.Error(), "is not read"), "with a file that others may read: %v", err)
@@ -81,13 +78,12 @@ func TestPartsStop(t *testing.T) {
 	all.started(func(context.Context) error { stopped = append(stopped, "server"); return failed })
 	all.started(func(ctx context.Context) error { stopped = append(stopped, "broker"); return ctx.Err() })
 	var out bytes.Buffer
-	if err := all.stop(&out); !errors.Is(err, failed) || strings.Join(stopped, " ") != "broker server" || !strings.Contains(out.String(), "data stays") {
-		t.Errorf("%v, stopped %q, printed %q", err, stopped, out.String())
-	}
+	assert.ErrorIs(t, all.stop(&out), failed)
+	assert.Equal(t, []string{"broker", "server"}, stopped)
+	assert.Contains(t, out.String(), "data stays")
 	out.Reset()
-	if err := (parts{}).stop(&out); err != nil || out.Len() > 0 {
-		t.Errorf("nothing was started: %v, %q", err, out.String())
-	}
+	assert.NoError(t, (parts{}).stop(&out), "nothing was started")
+	assert.Empty(t, out.String(), "nothing was started")
 }
 
 // The catalog of dev offers what the shipped one leaves to operators.

@@ -22,15 +22,11 @@ func TestMoment(t *testing.T) {
 		"2026-01-31T12:30:01Z": time.Date(2026, 1, 31, 12, 30, 1, 0, time.UTC),
 	} {
 		var m time.Time
-		if err := moment(&m).Set(text); err != nil || m.Sub(want).Abs() > time.Minute {
-			t.Errorf("%q is %v, %v", text, m, err)
-		}
+		assert.NoError(t, moment(&m).Set(text), "%q", text)
+		assert.WithinDuration(t, want, m, time.Minute, "%q", text)
 	}
 	for _, text := range []string{"", "d", "-1d", "99999999999d", "1.5d", "3dd", "-1h", "soon", "2026-13-01"} {
-		var m time.Time
-		if err := moment(&m).Set(text); err == nil {
-			t.Errorf("%q is %v", text, m)
-		}
+		assert.Error(t, moment(new(time.Time)).Set(text), "%q", text)
 	}
 }
 

@@ -24,12 +24,12 @@ func TestTableAligns(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	l := newListing[fruit](&out, true, output{})
-	check(t, l.add(fruit{"größer", ""}))
+	require.NoError(t, l.add(fruit{"größer", ""}))
 	for range alignAtOnce {
-		check(t, l.add(fruit{"a", "b\nc"}))
+		require.NoError(t, l.add(fruit{"a", "b\nc"}))
 	}
 	assert.NotEqual(t, 0, out.Len(), "all rows are kept in memory")
-	check(t, l.end())
+	require.NoError(t, l.end())
 	lines := strings.Split(out.String(), "\n")
 	require.Len(t, lines, alignAtOnce+3)
 	assert.Equal(t, []string{"name     state", "größer   -", `a        "b\nc"`}, lines[:3])
@@ -88,8 +88,6 @@ func TestRowsOfEndsEarly(t *testing.T) {
 	found, err = collect(rows, 0)
 	assert.True(t, err != nil && found == nil, "all, and an error: %v, %v", found, err)
 }
-
-func check(t *testing.T, err error) { require.NoError(t, err) }
 
 // TestAgo describes past, present and future times.
 func TestAgo(t *testing.T) {

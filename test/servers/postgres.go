@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,9 +42,8 @@ func newDatabase(t testing.TB, server *url.URL, admin *pgxpool.Pool, options str
 	_, err := admin.Exec(ctx, "CREATE DATABASE "+name+" "+options)
 	require.NoError(t, err, "create a test database")
 	t.Cleanup(func() {
-		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("drop the test database: %v", err)
-		}
+		_, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
+		assert.NoError(t, err, "drop the test database")
 	})
 	return named(server, name)
 }

@@ -98,10 +98,8 @@ func OwnTemplates(t testing.TB, env map[string]string) {
 // LauncherDir has a short path, because of socket paths, and is accessible to the user that servers run as.
 func LauncherDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "mb")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
 	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir), "remove the launcher's directory") })
 	return dir
 }
@@ -176,7 +174,7 @@ func StartProgram(t testing.TB, env map[string]string, args ...string) *Broker {
 
 func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	cmd.Dir, cmd.Env = t.TempDir(), Environ(env)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,12 +76,8 @@ func releaseBefore(dir string) (commit string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, commit := range strings.Fields(with) { // the newest first
-		if commit != head {
-			return commit, nil
-		}
-	}
-	return head, nil
+	before := slices.DeleteFunc(strings.Fields(with), func(commit string) bool { return commit == head })
+	return append(before, head)[0], nil // the newest comes first
 }
 
 // git runs git on a repository that may be another user's, and returns what it prints without the end of the line.

@@ -35,28 +35,22 @@ var Main func(ctx context.Context, args []string, getenv func(string) string, st
 
 // Run runs the broker's program with these arguments and only this environment, and waits until it ends.
 func Run(t testing.TB, env map[string]string, args ...string) Output {
-	if Main != nil {
-		return runMain(t, env, args)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
+	if Main != nil {
+		var stdout, stderr logged.Text
+		status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, &stdout, &stderr)
+		require.NoError(t, ctx.Err(), "%v; output:\n%s%s", args, &stdout, &stderr)
+		return Output{Status: status, Stdout: stdout.String(), Stderr: stderr.String()}
+	}
 	cmd := exec.CommandContext(ctx, binaryFor(t, env), args...)
-	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	cmd.Dir, cmd.Env = t.TempDir(), Environ(env)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	require.True(t, ctx.Err() == nil && cmd.ProcessState != nil, "%v: %v; output:\n%s%s", args, err, &stdout, &stderr)
 	return Output{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
-}
-
-func runMain(t testing.TB, env map[string]string, args []string) Output {
-	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
-	defer cancel()
-	var stdout, stderr logged.Text
-	status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, &stdout, &stderr)
-	require.True(t, ctx.Err() == nil, "%v: %v; output:\n%s%s", args, ctx.Err(), &stdout, &stderr)
-	return Output{Status: status, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // Command prepares a command of the program. The test starts and ends it.
@@ -82,9 +76,9 @@ func (o Output) Expect(t testing.TB, status int) Output {
 	return o
 }
 
-// environ is the environment of a process of the broker. It opens few connections to PostgreSQL, as dozens run at once
+// Environ is the environment of a process of the broker. It opens few connections to PostgreSQL, as dozens run at once
 // on one server. Tests connect with the same URL, but pgx.Connect refuses the parameter.
-func environ(env map[string]string) []string {
+func Environ(env map[string]string) []string {
 	all := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		value := env[name]

@@ -99,9 +99,7 @@ func StartWriter(t *testing.T, c Credentials, tolerated ...uint16) *Writer {
 			switch number := ErrorNumber(err); {
 			case err == nil:
 				w.acked = append(w.acked, strconv.Itoa(id))
-			case number == Denied:
-				return
-			case ctx.Err() != nil:
+			case number == Denied || ctx.Err() != nil:
 				return
 			case slices.Contains(tolerated, number):
 				time.Sleep(pollInterval / 10)

@@ -28,10 +28,8 @@ func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause
 
 // ExpectVersion fails unless the platform, the operator and applications see that version.
 func (i Instance) ExpectVersion(t *testing.T, p Platform, env map[string]string, version string) {
-	t.Helper()
-	if r := i.Fetch(t).Expect(t, http.StatusOK); Field(r.Body, "maintenance_info", "version") != version {
-		t.Errorf("the instance is %s, want version %s", r.Raw, version)
-	}
+	r := i.Fetch(t).Expect(t, http.StatusOK)
+	assert.Equal(t, version, Field(r.Body, "maintenance_info", "version"), r.Raw)
 	var all []struct {
 		Version    string
 		InstanceID string `json:"instance_id"`

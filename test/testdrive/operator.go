@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,17 +99,9 @@ func RunDoctor(t *testing.T, env map[string]string, args ...string) Output {
 
 // ExpectLine fails the test unless one line has all of these parts.
 func ExpectLine(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		all := true
-		for _, part := range parts {
-			all = all && strings.Contains(line, part)
-		}
-		if all {
-			return
-		}
-	}
-	t.Errorf("no line with %q in:\n%s", parts, text)
+	assert.True(t, slices.ContainsFunc(slices.Collect(strings.Lines(text)), func(line string) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
+	}), "no line with %q in:\n%s", parts, text)
 }
 
 // Retained is what an operator's list shows.
@@ -141,13 +134,9 @@ func StopBroker(t *testing.T, p Platform) {
 
 // ExpectHeld checks everything that a broker reports about a hold.
 func ExpectHeld(t *testing.T, p Platform, reason string) {
-	t.Helper()
 	r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK)
-	held, _ := r.Body["held"].(map[string]any)
-	why, _ := held["reason"].(string)
-	todo, _ := held["to_do"].(string)
-	if r.String("status") != "held" || !strings.Contains(why, reason) || !strings.Contains(todo, "mysql-broker recover") {
-		t.Errorf("/readyz says %s", r.Raw)
-	}
+	assert.Equal(t, "held", r.String("status"), r.Raw)
+	assert.Contains(t, Field(r.Body, "held", "reason"), reason)
+	assert.Contains(t, Field(r.Body, "held", "to_do"), "mysql-broker recover")
 	ExpectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 }

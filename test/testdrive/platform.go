@@ -2,14 +2,13 @@ package testdrive
 
 import (
 	"database/sql"
-	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/backup/objectstore"
@@ -42,7 +41,8 @@ func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Br
 			return
 		}
 		seen.Check(t, "the log", p.Log())
-		seen.checkAnswers(t)
+		seen.Check(t, "the answers", seen.HeardText())
+		assert.Empty(t, seen.unkempt, "refusals in another style")
 	})
 	p.Broker = start(t, env)
 	p.Username, p.Password, p.OnAnswer = env["BROKER_USERNAME"], env["BROKER_PASSWORD"], seen.heard
@@ -63,20 +63,14 @@ func get(t testing.TB, address string) string {
 
 // DeadServer is described like a server, but nothing listens there.
 func DeadServer(t *testing.T, name string) map[string]any {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
 	return Described(name, servers.MySQL{BrokerUser: "admin", BrokerPassword: "unused-password", Host: "127.0.0.1",
-		Port: l.Addr().(*net.TCPAddr).Port})
+		Port: FreePort(t)})
 }
 
 // StartWith starts a broker with these shared servers and without a launcher.
 func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Platform {
-	text, err := json.Marshal(shared)
-	require.NoError(t, err)
-	env := Environment(t, server)
-	env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
-	return StartPlatform(t, server, env)
+	p, _ := PlatformOn(t, server, "MYSQL_SERVERS", Encode(t, shared), "LAUNCHER", "none")
+	return p
 }
 
 // OnePlatform starts a broker, for what does not depend on the flavour. settings are names and values by turns.

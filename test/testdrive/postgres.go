@@ -81,11 +81,8 @@ func (p *Postgres) Start(t testing.TB) {
 
 // Kill ends every process of the cluster as a crash would.
 func (p *Postgres) Kill(t testing.TB) {
-	t.Helper()
 	p.signal(t, syscall.SIGKILL)
-	if err := p.cluster.Stop(t.Context()); err != nil { // releases its directory
-		t.Fatal(err)
-	}
+	require.NoError(t, p.cluster.Stop(t.Context())) // releases its directory
 }
 
 // Freeze stops every process of the cluster: connections stay open and the kernel accepts new ones, but none gets a
@@ -168,11 +165,9 @@ func (p *Postgres) with(t testing.TB, fn func(context.Context, *pgx.Conn) error)
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, p.URL)
-	if err == nil {
-		defer conn.Close(ctx)
-		err = fn(ctx, conn)
-	}
 	require.NoError(t, err)
+	defer conn.Close(ctx)
+	require.NoError(t, fn(ctx, conn))
 }
 
 // DumpPostgres backs a database up as docs/upgrade.md has operators do it, and returns the backup's path.

@@ -83,16 +83,6 @@ func (s *Secrets) CheckData(t *testing.T, where string, data []byte) {
 	}
 }
 
-func (s *Secrets) checkAnswers(t *testing.T) {
-	t.Helper()
-	s.Check(t, "the answers", s.HeardText())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, said := range s.unkempt {
-		t.Errorf("a refusal is in another style: %q", said)
-	}
-}
-
 func (s *Secrets) HeardText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

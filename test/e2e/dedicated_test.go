@@ -15,43 +15,26 @@ func testDedicated(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, parameters), "AsyncRequired")
 	release := p.HoldLaunches(t)
 	operation := i.Provision(t, testdrive.Async, parameters).Operation(t)
-	checkWhileProvisioning(t, i, parameters, operation)
+	r := i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
+	assert.True(t, r.String("state") == "in progress" && r.String("description") != "", "the first poll: %s", r.Raw)
+	assert.Equal(t, "2", r.Header.Get("Retry-After"))
+	assert.Equal(t, operation, i.Provision(t, testdrive.Async, parameters).Operation(t), "the repeated request started")
+	i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusConflict)
+	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "ConcurrencyError")
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "ConcurrencyError")
+	i.Fetch(t).Expect(t, http.StatusNotFound)
 	release()
 	i.Await(t, operation)
 	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Async, parameters), http.StatusOK)
 
 	b, c := i.Bound(t, nil)
-	checkDedicatedLogin(t, c)
-	testdrive.UseAsApplication(t, c)
-	grow(t, i, b, c)
-	unbindAndDeprovision(t, i, b, c)
-}
-
-// checkWhileProvisioning checks the responses to a platform between the 202 and the end.
-func checkWhileProvisioning(t *testing.T, i testdrive.Instance, parameters body, operation string) {
-	t.Helper()
-	r := i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
-	if r.String("state") != "in progress" || r.Header.Get("Retry-After") != "2" || r.String("description") == "" {
-		t.Errorf("the first poll: %s, Retry-After %q", r.Raw, r.Header.Get("Retry-After"))
-	}
-	again := i.Provision(t, testdrive.Async, parameters).Expect(t, http.StatusAccepted)
-	assert.True(t, again.String("operation") == operation,
-		"the repeated request started %s, the first %s", again.String("operation"), operation)
-	i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusConflict)
-	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "ConcurrencyError")
-	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "ConcurrencyError")
-	i.Fetch(t).Expect(t, http.StatusNotFound)
-}
-
-func checkDedicatedLogin(t *testing.T, c testdrive.Credentials) {
 	checkTLS(t, c)
 	checkLogins(t, c)
 	testdrive.Open(t, c.Plain(t)).Close()
 	assert.Equal(t, "utf8mb4_bin", testdrive.Read[string](t, c.Open(t), "SELECT @@collation_database"), "the collation")
-}
+	testdrive.UseAsApplication(t, c)
 
-// grow changes the plan; the data and the binding must outlive the server's restart.
-func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.Credentials) {
+	// The plan is changed. The data and the binding must outlive the server's restart.
 	const bufferPool = "SELECT @@innodb_buffer_pool_size"
 	before := testdrive.Read[int](t, c.Open(t), bufferPool)
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
@@ -62,15 +45,12 @@ func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.C
 	db := c.Open(t)
 	after := testdrive.Read[int](t, db, bufferPool)
 	assert.True(t, after > before, "the buffer pool had %d bytes and has %d", before, after)
-	n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM items")
-	assert.Equal(t, 3, n, "%d rows are left", n)
-	r := i.Fetch(t)
+	assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT COUNT(*) FROM items"), "the rows that are left")
+	r = i.Fetch(t)
 	assert.True(t, testdrive.Field(r.Body, "parameters", "collation") == "utf8mb4_bin" && r.String("plan_id") != i.PlanID,
 		"the instance is now %s", r.Raw)
 	assert.True(t, i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)) == c, "the credentials changed")
-}
 
-func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.Credentials) {
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectRefused(t, c.Fields(t))
 	testdrive.ExpectError(t, i.Deprovision(t, testdrive.Sync), "AsyncRequired")

@@ -29,9 +29,8 @@ func TestFailedCreate(t *testing.T) {
 	i.Fetch(t).Expect(t, http.StatusNotFound) // as before it was asked for
 	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "Delete")
 	i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusConflict)
-	if again := create(); again == first { // as Korifi does, which sends the request again instead of polling
-		t.Error("a repeated request was answered with the creation that had failed")
-	}
+	// As Korifi does, which sends the request again instead of polling.
+	assert.NotEqual(t, first, create(), "a repeated request was answered with the creation that had failed")
 	i.Remove(t)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
 }

@@ -51,8 +51,8 @@ func testTLSOfBindings(t *testing.T, p testdrive.Platform) {
 			test.expect(t, c)
 			fetched := b.Fetch(t).Expect(t, http.StatusOK)
 			assert.True(t, p.Credentials(t, fetched) == c, "the fetched credentials are others")
-			if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
-				t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
+			if asked, ok := test.asked["parameters"].(body); ok {
+				assert.Equal(t, asked["tls"], testdrive.Field(fetched.Body, "parameters", "tls"), "the fetched parameters")
 			}
 			for _, same := range append(test.same, test.asked) {
 				assert.True(t, p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) == c,

@@ -73,10 +73,7 @@ func TestEverythingLost(t *testing.T) {
 		restore("failed", "is not lost", "--lost", i.backup, i.ID)
 		testdrive.ExpectContents(t, i.ID, again, present)
 	}
-	testdrive.Eventually(t, "the doctor finds nothing", func() bool {
-		out := testdrive.RunDoctor(t, env)
-		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
-	})
+	awaitHealthy(t, env)
 
 	// Without it: a new PostgreSQL, which knows nothing.
 	p.Kill(t)

@@ -14,13 +14,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// revive starts another broker, after the last one was killed.
-func (r *spoiltInstance) revive(t *testing.T) {
-	r.Faults.GoOn()
-	r.Platform = r.restart()
-	r.i.Platform = r.Platform
-}
-
 // TestFaultRestoreInPlaceThatEnds has the object store hang while nobody may write: it accepts connections, and does not
 // answer. Applications can write again before it answers. Then it drops what was restored before it takes the place of the
 // data.
@@ -70,7 +63,9 @@ func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {
 		testdrive.Receive(t, reached, "the tables are those of the backup")
 		r.Kill(t)
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
-		r.revive(t)
+		r.Faults.GoOn()
+		r.Platform = r.restart()
+		r.i.Platform = r.Platform
 
 		shown := testdrive.RunRecover(t, env, 0)
 		named := regexp.MustCompile(`mysql-broker backups restore (b_\w+) ` + r.i.ID).FindStringSubmatch(shown)

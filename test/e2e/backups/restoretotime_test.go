@@ -140,19 +140,15 @@ func TestRestoreToTime(t *testing.T) {
 		ts.Exec(t, "DELETE FROM binary_log")
 		ts.Exec(t, "DELETE FROM backup")
 		p = testdrive.StartPlatform(t, s, env)
-		if out := p.Operator(env).Run(t, 0, "backups", "import").Stdout; out !=
-			fmt.Sprintf("Backups imported: %d.\n", backups) {
-			t.Errorf("import: %q", out)
-		}
+		out := p.Operator(env).Run(t, 0, "backups", "import").Stdout
+		assert.Equal(t, fmt.Sprintf("Backups imported: %d.\n", backups), out)
 		// It may go further: the archiver may have told the object store, and not PostgreSQL, that nothing more was written.
 		ts.Scan(t, &imported, "SELECT until FROM binary_log WHERE instance_id = $1", source.ID)
 		assert.False(t, imported.Before(until), "the archive goes until %v, and went until %v", imported, until)
 		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
 			return !strings.Contains(name, source.ID+"/l_") || strings.Count(name, "/") < 3 // segments are in the folder of their file
 		})
-		if err := os.Remove(filepath.Join(service.Dir, objects[0])); err != nil { // it begins where the backup was taken
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(service.Dir, objects[0]))) // it begins where the backup was taken
 		i := p.OwnInstance(t, "dedicated-small")
 		i.AwaitFailure(t, i.RestoredTo(t, source.ID, last.at).Operation(t), "lacks a part")
 		i.Remove(t)

@@ -139,6 +139,14 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 // expectHealthy expects that the doctor finds nothing.
 func expectHealthy(t *testing.T, env map[string]string) { testdrive.RunDoctor(t, env).Expect(t, 0) }
 
+// awaitHealthy waits until the doctor finds nothing.
+func awaitHealthy(t *testing.T, env map[string]string) {
+	testdrive.Eventually(t, "the doctor finds nothing", func() bool {
+		out := testdrive.RunDoctor(t, env)
+		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
+	})
+}
+
 // Of two undeletes at once, one gets the data. An operator drops them.
 func TestRetainedData(t *testing.T) {
 	p, env := testdrive.OnePlatform(t, "CATALOG", testdrive.CatalogRetaining(t))

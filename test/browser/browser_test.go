@@ -77,9 +77,7 @@ func (b *tab) begin() {
 	chromedp.ListenTarget(b.ctx, b.hear)
 	b.do(emulation.SetTimezoneOverride("Europe/Vienna"), emulation.SetLocaleOverride().WithLocale("en-GB"))
 	b.t.Cleanup(func() {
-		for _, c := range b.heard() {
-			b.t.Errorf("the console says: %s", c)
-		}
+		assert.Empty(b.t, b.heard(), "what the console says")
 		if b.t.Failed() {
 			b.screenshot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 		}

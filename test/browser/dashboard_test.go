@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -177,11 +176,7 @@ func answerBadGateway(t *testing.T, broker string) {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- router.Serve(listener) }()
-	select {
-	case <-asked:
-	case <-time.After(limits.Stuck):
-		t.Error("the page does not try to connect anew")
-	}
+	testdrive.Receive(t, asked, "the page tries to connect anew")
 	assert.NoError(t, router.Shutdown(t.Context()))
 	assert.ErrorIs(t, <-done, http.ErrServerClosed)
 }
@@ -224,9 +219,8 @@ func TestStranger(t *testing.T) {
 	assert.Contains(t, b.text("body"), "Service instance not found")
 	assert.NotContains(t, b.text("body"), "orders")
 	b.screenshot("stranger")
-	if heard := b.heard(); len(heard) != 1 || !strings.Contains(heard[0], "404") { // the page itself
-		t.Errorf("the console says: %q", heard)
-	}
+	heard := b.heard()
+	assert.True(t, len(heard) == 1 && strings.Contains(heard[0], "404"), "of the page itself, the console says: %q", heard)
 	b.do(chromedp.Click(".viewer button", chromedp.ByQuery))
 	b.await("the page after the provider's sign-out", `document.body?.innerText.includes("the provider may still know you")`)
 	for _, theme := range []string{"light", "dark"} {
@@ -287,9 +281,12 @@ func fill(t *testing.T, w world, i instance, c testdrive.Credentials) {
 		testdrive.Exec(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
 			fmt.Sprintf("INSERT INTO %s (filling) VALUES (REPEAT('x', %d << 20))", table, n+1))
 	}
-	awaitMeasurement(t, w, i, 1+2+3+4)
-	for n, mebibytes := range []int{4, 16, 37, 43, 60, 20} {
-		w.sample(t, i, 20-3*n, mebibytes)
+	w.records.Until(t, "the broker has measured the data", `SELECT EXISTS (SELECT FROM storage_usage
+		JOIN instance USING (database_name) WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.ID, 1+2+3+4)
+	for n, mebibytes := range []int{4, 16, 37, 43, 60, 20} { // some hours ago
+		w.records.Exec(t, `INSERT INTO storage_sample (database_name, at, bytes)
+			SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
+			i.ID, 20-3*n, mebibytes)
 	}
 }
 
@@ -307,7 +304,8 @@ func TestOverview(t *testing.T) {
 			dedicated = i
 		}
 	}
-	w.wantUpgrade(t, dedicated)
+	_, large := testdrive.Plan(t, "dedicated-large") // as which the instance of dedicated-small is recorded
+	w.records.Exec(t, "UPDATE instance SET plan_id = $2 WHERE id = $1", dedicated.ID, large)
 	b := newTab(t)
 	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
 	testdrive.Eventually(t, "the first examination", func() bool {
@@ -329,10 +327,4 @@ func TestOverview(t *testing.T) {
 	b.open(dedicated.page)
 	b.await("the upgrade", fmt.Sprintf(`document.querySelector("main")?.innerText.includes(
 		"An upgrade of the server to %s is available: cf upgrade-service invoices.")`, upgrade))
-}
-
-// wantUpgrade records that an instance of dedicated-small is one of dedicated-large.
-func (w world) wantUpgrade(t *testing.T, i instance) {
-	_, large := testdrive.Plan(t, "dedicated-large")
-	w.records.Exec(t, "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID, large)
 }

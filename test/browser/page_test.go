@@ -15,28 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/openid"
-	"mysql-broker/test/testdrive"
 )
 
 // restShows is a condition for what a page keeps up to date to hold a text.
 func restShows(text string) string {
 	return fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, text)
-}
-
-// awaitMeasurement waits until the broker has measured that an instance's data takes so much, or more.
-func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
-	testdrive.Eventually(t, "a measurement", func() (measured bool) {
-		w.records.Scan(t, &measured, `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
-			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.ID, mebibytes)
-		return measured
-	})
-}
-
-// sample records that an instance's data took so much some hours ago.
-func (w world) sample(t *testing.T, i instance, hours, mebibytes int) {
-	w.records.Exec(t, `INSERT INTO storage_sample (database_name, at, bytes)
-		SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
-		i.ID, hours, mebibytes)
 }
 
 // checkPlot looks for a line with steps up, drawn as large as the page allows, below the line of the quota.
@@ -59,10 +42,9 @@ func checkPlot(t *testing.T, b *tab) {
 	}
 	assert.NotEqual(t, "none", eval[string](b, `getComputedStyle(document.querySelector("svg.plot .line")).stroke`),
 		"the line is not drawn")
-	if !eval[bool](b, `[...document.querySelectorAll("svg.plot .middle")].every((label) =>
-		document.querySelector("svg.plot .grid").x2.baseVal.value + label.getBBox().width / 2 <= 760)`) {
-		t.Error("a label at the right end would be cut")
-	}
+	assert.True(t, eval[bool](b, `[...document.querySelectorAll("svg.plot .middle")].every((label) =>
+		document.querySelector("svg.plot .grid").x2.baseVal.value + label.getBBox().width / 2 <= 760)`),
+		"a label at the right end would be cut")
 	b.do(emulation.SetDeviceMetricsOverride(390, 800, 1, true))
 	at := eval[float64](b, `document.querySelector("svg.plot .now").getBoundingClientRect().right`)
 	assert.False(t, at < 300 || at > 390, "on a screen of 390 pixels, the newest point is at %g", at)
@@ -82,9 +64,7 @@ func checkContrast(t *testing.T, b *tab, theme string) {
 	var r, g, blue int
 	_, err := fmt.Sscanf(back, "rgb(%d, %d, %d)", &r, &g, &blue)
 	assert.True(t, err == nil && (r+g+blue > 380) == (theme == "light"), "the %s theme has the background %s", theme, back)
-	for _, text := range eval[[]string](b, lowContrast) {
-		t.Errorf("%s theme, too little contrast: %s", theme, text)
-	}
+	assert.Empty(t, eval[[]string](b, lowContrast), "%s theme, too little contrast", theme)
 }
 
 // checkKeyboard goes through the page by the tab key: everything that can be used is reached, in the order in which it is

@@ -66,10 +66,8 @@ func TestAudit(t *testing.T) {
 		assert.Equal(t, want[n], l, "%+v\nwant %+v", l, want[n])
 	}
 	drains := slices.DeleteFunc(o.Audit(t, "--since", "1h"), func(l testdrive.AuditLine) bool { return l.Object != "shared-1" })
-	if len(drains) != 2 || drains[0].Action != "undrain" || drains[1].Action != "drain" ||
-		drains[0].Platform != "operator" || drains[0].UserName == "" || drains[0].Host == "" {
-		t.Errorf("of the operator: %+v", drains)
-	}
+	assert.True(t, len(drains) == 2 && drains[0].Action == "undrain" && drains[1].Action == "drain" &&
+		drains[0].Platform == "operator" && drains[0].UserName != "" && drains[0].Host != "", "of the operator: %+v", drains)
 	got := o.Audit(t, "--user", "duke@example.com", "--limit", "1")
 	assert.True(t, len(got) == 1 && got[0] == of[2], "of the user: %+v", got)
 	assert.Contains(t, o.Run(t, 0, "audit", "--action", "bind").Stdout, "kubernetes duke", "the table")
@@ -125,14 +123,9 @@ func TestTraces(t *testing.T) {
 
 // spanOf is the last span of that name.
 func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
-	t.Helper()
-	for _, s := range slices.Backward(spans) {
-		if s.Name == name {
-			return s
-		}
-	}
-	t.Fatalf("there is no span %q", name)
-	return testdrive.Span{}
+	found := slices.DeleteFunc(slices.Clone(spans), func(s testdrive.Span) bool { return s.Name != name })
+	require.NotEmpty(t, found, "spans %q", name)
+	return found[len(found)-1]
 }
 
 // expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other

@@ -197,11 +197,6 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 	d.AwaitLog(t, "you do not have sufficient authorization")
 	d.hub.Allow(true)
 	d.awaitNothing(t)
-	d.expectNoAccount(t)
-}
-
-// expectNoAccount fails the test if an account of the instance exists, or may be left.
-func (d *credHubDesk) expectNoAccount(t *testing.T) {
 	var names []string
 	d.tasks.Scan(t, &names, "SELECT array_agg(name) FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
 	require.NotEmpty(t, names, "no accounts are recorded")

@@ -41,28 +41,30 @@ func TestDashboard(t *testing.T) {
 		"VCAP_APPLICATION": testdrive.Encode(t, map[string]any{"application_name": "mysql-broker", "cf_api": of.Cloud.URL})})
 	d := dashboardPeople{Dashboard: of, Platform: testdrive.StartPlatform(t, server, env),
 		tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
-	t.Run("client", func(t *testing.T) { testDashboardClient(t, d) })
+	// The catalog has the dashboard's client, and where the client command prints it, no secret.
+	services, _ := d.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)
+	back := d.Dashboard.URL + "/dashboard/sign-in/"
+	assert.Equal(t, map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
+		"redirect_uri": back + "callback," + back + "out"}, services[0].(map[string]any)["dashboard_client"])
+	shown := d.Terminal(t).Run(t, "catalog", "--json")
+	assert.True(t, strings.Contains(shown, openid.ClientID) && !strings.Contains(shown, openid.ClientSecret),
+		"the client prints the catalog with a secret, or without the dashboard's client: %s", shown)
 	t.Run("pages", func(t *testing.T) { testPages(t, d) })
 	t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
 }
 
-// testDashboardClient expects the dashboard's client in the catalog, and no secret where the client command prints that.
-func testDashboardClient(t *testing.T, d dashboardPeople) {
-	services, _ := d.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)
-	client, _ := services[0].(map[string]any)["dashboard_client"].(map[string]any)
-	back := d.Dashboard.URL + "/dashboard/sign-in/"
-	want := map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
-		"redirect_uri": back + "callback," + back + "out"}
-	assert.True(t, maps.Equal(client, want), "the catalog has the dashboard client %v", client)
-	user := d.Terminal(t)
-	shown := user.Run(t, "catalog", "--json")
-	assert.True(t, strings.Contains(shown, openid.ClientID) && !strings.Contains(shown, openid.ClientSecret),
-		"the client prints the catalog with a secret, or without the dashboard's client: %s", shown)
-}
-
 func testPages(t *testing.T, d dashboardPeople) {
 	evil := d.NewInstanceCalled(t, "shared-small", url.PathEscape(evilID))
-	checkDashboardURL(t, d, evil)
+	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
+		"space_name": "space"}}
+	for _, r := range []testdrive.Response{
+		evil.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusCreated),
+		evil.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusOK),
+		evil.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK),
+		evil.Fetch(t).Expect(t, http.StatusOK),
+	} { // the id is one segment of the path
+		assert.Equal(t, d.Dashboard.URL+"/dashboard/instances/"+url.PathEscape(evilID), r.String("dashboard_url"))
+	}
 	for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
 		d.browsers[person] = openid.NewBrowser(t)
 		d.browsers[person].LogIn(t, d.URL+"/dashboard/sign-in/", person)
@@ -93,21 +95,6 @@ func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
 }
 
 func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
-
-// checkDashboardURL provisions an instance: every response about it has the same address, which is one path segment long.
-func checkDashboardURL(t *testing.T, d dashboardPeople, i testdrive.Instance) {
-	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)
-	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
-		"space_name": "space"}}
-	for _, r := range []testdrive.Response{
-		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusCreated),
-		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusOK),
-		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK),
-		i.Fetch(t).Expect(t, http.StatusOK),
-	} {
-		assert.Equal(t, want, r.String("dashboard_url"), "dashboard_url")
-	}
-}
 
 func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 	b, c := i.Bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
@@ -191,10 +178,8 @@ func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 		{"GET", "/dashboard/assets/x/..%2Froutes.go", 404},
 	} {
 		p, err := d.browsers[openid.Operator].Do(tt.method, d.Dashboard.URL+tt.path, nil, nil)
-		if err != nil || p.Status != tt.status {
-			t.Errorf("%s %s: %d, wanted %d: %v", tt.method, tt.path, p.Status, tt.status, err)
-			continue
-		}
+		require.NoError(t, err)
+		assert.Equal(t, tt.status, p.Status, "%s %s", tt.method, tt.path)
 		checkPageHeaders(t, tt.path, p.Header, "no-store")
 	}
 	page := d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "Overview")
@@ -247,9 +232,9 @@ func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	events := bufio.NewReader(answer.Body)
-	if first, err := events.ReadString('\n'); err != nil || answer.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("the stream is answered %d, %q %v", answer.StatusCode, first, err)
-	}
+	first, err := events.ReadString('\n')
+	require.NoError(t, err, "the stream is answered %d, %q", answer.StatusCode, first)
+	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
 	d.Signal(t, syscall.SIGTERM)
 	_, _ = io.Copy(io.Discard, events)
 	assert.Equal(t, 0, d.Wait(t), "the broker ended with")

@@ -26,12 +26,21 @@ func TestDev(t *testing.T) {
 	env := testdrive.DevEnvironment(t, servers.Any(t).Flavour)
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
 	user := terminal{testdrive.Terminal{Env: env}}
-	interruptStart(t, env)
+	// Ctrl-C is pressed while dev starts. What it leaves behind must not break the next start.
+	early := testdrive.Launch(t, env, "dev")
+	testdrive.Eventually(t, "a server is started", func() bool {
+		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
+	})
+	interrupt(t, early, env)
 	awkward := maps.Clone(env)
 	awkward["BROKER_PASSWORD"] = "it's $HOME; `id` & more"
 	dev := testdrive.StartDev(t, awkward)
 	assert.Equal(t, "http://127.0.0.1:"+env["PORT"], dev.URL, "the URL printed")
-	expectPrintedCommandWorks(t, dev)
+	line := dev.AwaitLog(t, "curl -s -u ") // with a password that contains characters that shells interpret
+	shell := osexec.Command("sh", "-c", line)
+	shell.Dir = t.TempDir()
+	printed, err := shell.CombinedOutput()
+	assert.True(t, err == nil && strings.Contains(string(printed), "dedicated-small"), "%s: %v: %s", line, err, printed)
 	expectLinkSignsIn(t, dev)
 	expectRecording(t, env)
 	user.Expect(t, "dedicated-small", "catalog")
@@ -45,9 +54,8 @@ func TestDev(t *testing.T) {
 	user.Run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
 	var backups []struct{ Backup string }
 	out := testdrive.Run(t, env, "backups", "--json").Expect(t, 0).Stdout
-	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) == 0 { // the broker may have taken some by itself
-		t.Fatalf("backups printed %q: %v", out, err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(out), &backups), "backups printed %q", out)
+	require.NotEmpty(t, backups) // the broker may have taken some by itself
 	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
 		"-c", `{"restore_backup":"`+backups[0].Backup+`","confirm":"my-shared-small"}`)
 	expectOperatorsCommands(t, env)
@@ -55,7 +63,8 @@ func TestDev(t *testing.T) {
 
 	dev = testdrive.StartDev(t, env)
 	for plan, c := range kept {
-		user.checkKept(t, plan, c)
+		assert.True(t, user.key(t, "my-"+plan) == c, "%s: the key's credentials are others after the restart", plan)
+		assert.Equal(t, 7, testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"), "%s: the row reads", plan)
 	}
 	user.Expect(t, "shared-large", "service", "my-shared-small")
 	user.Expect(t, "dedicated-large", "service", "my-dedicated-small")
@@ -69,23 +78,11 @@ func TestDev(t *testing.T) {
 // expectRecording compares what the README shows of a terminal with what the commands print.
 func expectRecording(t *testing.T, env map[string]string) {
 	record := osexec.Command(filepath.Join(testdrive.Root(), "deploy/dev/record.sh"), testdrive.Binary(t))
-	for name, value := range env {
-		record.Env = append(record.Env, name+"="+value)
-	}
+	record.Env = testdrive.Environ(env)
 	out, err := record.Output()
 	require.NoError(t, err, "%s", out)
 	assert.True(t, strings.Contains(testdrive.Shipped(t, "README.md"), "```console\n"+string(out)+"```\n"),
 		"README.md does not show what deploy/dev/record.sh prints:\n%s", out)
-}
-
-// expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
-// interpret.
-func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
-	line := dev.AwaitLog(t, "curl -s -u ")
-	shell := osexec.Command("sh", "-c", line)
-	shell.Dir = t.TempDir()
-	out, err := shell.CombinedOutput()
-	assert.True(t, err == nil && strings.Contains(string(out), "dedicated-small"), "%s: %v: %s", line, err, out)
 }
 
 // expectOperatorsCommands runs commands for operators, which find the development broker by themselves.
@@ -125,26 +122,11 @@ func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
 	return binding.Credentials
 }
 
-func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) {
-	again := u.key(t, "my-"+plan)
-	assert.True(t, again == c, "%s: the key's credentials are others after the restart", plan)
-	assert.Equal(t, 7, testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"), "%s: the row reads", plan)
-}
-
 func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 	name := "my-" + plan
 	u.Expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
 	testdrive.ExpectRefused(t, c.Fields(t))
 	u.Expect(t, "Deleted service instance "+name+".", "delete-service", name)
-}
-
-// interruptStart presses Ctrl-C while dev starts. What it leaves behind must not break the next start.
-func interruptStart(t *testing.T, env map[string]string) {
-	dev := testdrive.Launch(t, env, "dev")
-	testdrive.Eventually(t, "a server is started", func() bool {
-		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
-	})
-	interrupt(t, dev, env)
 }
 
 // interrupt presses Ctrl-C and checks that nothing runs on.

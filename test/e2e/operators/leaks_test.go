@@ -43,7 +43,10 @@ func TestNothingLeaks(t *testing.T) {
 	testdrive.OpenTasks(t, env).Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET log_statement = %L', current_database(), 'all'); END $$")
 	canary := "canary-" + rand.Text()
 	commands := watch(t, env["LAUNCHER_DIR"])
-	startCanary(t, env["LAUNCHER_DIR"], canary)
+	process := osexec.CommandContext(t.Context(), "sleep", "600") // as one of the launcher's
+	process.Args[0] = filepath.Join(env["LAUNCHER_DIR"], canary)
+	require.NoError(t, process.Start())
+	t.Cleanup(func() { process.Wait() })
 	p := testdrive.StartPlatform(t, server, env)
 	postgres, err := pgx.ParseConfig(env["DATABASE_URL"])
 	require.True(t, err == nil && len(postgres.Password) >= 8,
@@ -68,9 +71,7 @@ func TestNothingLeaks(t *testing.T) {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
 		assert.True(t, err == nil && noCores.Match(raw), "process %d may leave a core: %s %v", pid, raw, err)
 	}
-	if err := syscall.Kill(mysqlds[0], syscall.SIGABRT); err != nil { // as a fault in its program would
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(mysqlds[0], syscall.SIGABRT)) // as a fault in its program would
 	testdrive.Eventually(t, "the server that was aborted ends", func() bool {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", mysqlds[0]))
 		return err != nil || len(raw) == 0
@@ -222,14 +223,6 @@ func watch(t *testing.T, launcherDir string) (stop func() string) {
 	return stop
 }
 
-// startCanary runs a process that has the canary on its command line, as one of the launcher's, until the test ends.
-func startCanary(t *testing.T, launcherDir, canary string) {
-	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
-	cmd.Args[0] = filepath.Join(launcherDir, canary)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Wait() })
-}
-
 // checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
 func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600))
@@ -241,12 +234,10 @@ func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary strin
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		switch entry.Name() {
-		case "init.sql":
-			t.Errorf("%s was left", path)
-		case "mysqld.log":
+		if entry.Name() == "mysqld.log" {
 			logs++
 		}
+		assert.NotEqual(t, "init.sql", entry.Name(), "%s was left", path)
 		assert.False(t, strings.HasPrefix(entry.Name(), "core"), "%s is a core", path)
 		raw, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -107,10 +107,8 @@ func TestFaultMove(t *testing.T) {
 		testdrive.ExpectTenants(t, d.AdminDB, 2, 2)
 		age("61 min")
 		metrics := p.Scrape(t)
-		if metrics["mysql_broker_former_places"] != "1" || metrics["mysql_broker_former_place_overdue_seconds"] == "0" {
-			t.Errorf("%s former places, the first overdue for %s s", metrics["mysql_broker_former_places"],
-				metrics["mysql_broker_former_place_overdue_seconds"])
-		}
+		assert.Equal(t, "1", metrics["mysql_broker_former_places"])
+		assert.NotEqual(t, "0", metrics["mysql_broker_former_place_overdue_seconds"])
 		removeFormer()
 		testdrive.ExpectTenants(t, d.AdminDB, 1, 1) // of the other instance
 		err = db.PingContext(t.Context())

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,9 +55,7 @@ func TestRotateKeyset(t *testing.T) {
 	p.Kill(t)
 
 	env["ENCRYPTION_KEYSET"] = dropped
-	if out := testdrive.Run(t, env, "serve").Expect(t, 78); !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: the keyset lacks the key ") {
-		t.Errorf("serve printed %q", out.Stderr)
-	}
+	assert.Contains(t, testdrive.Run(t, env, "serve").Expect(t, 78).Stderr, "ENCRYPTION_KEYSET: the keyset lacks the key ")
 	dropOld := func(status int, says string) {
 		out := testdrive.Run(t, env, "keyset", "drop-old").Expect(t, status)
 		assert.False(t, !strings.Contains(out.Stderr, says) || status == 0 && strings.TrimSpace(out.Stdout) != dropped,
@@ -75,10 +72,8 @@ func TestRotateKeyset(t *testing.T) {
 	dropOld(1, id)
 	require.NoError(t, os.Rename(manifest+".away", manifest))
 	dropOld(1, id)
-	if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout !=
-		"Passwords encrypted again: 0.\nKeys of backups encrypted again: 1.\n" {
-		t.Errorf("rotate-keys printed %q", out.Stdout)
-	}
+	assert.Equal(t, "Passwords encrypted again: 0.\nKeys of backups encrypted again: 1.\n",
+		testdrive.Run(t, env, "rotate-keys").Expect(t, 0).Stdout)
 	dropOld(0, "")
 
 	last := start(dropped)
@@ -154,10 +149,9 @@ func TestRotateAdminPasswords(t *testing.T) {
 		seen := map[string]bool{before: true}
 		for n := range 3 {
 			if n == 2 { // the last rotation has died, and the server may know the next password or not
-				next := openStore(t, env)
-				if err := next.InTx(t.Context(), func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") }); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, openStore(t, env).InTx(t.Context(), func(tx *store.Tx) error {
+					return tx.SetNextAdminPassword(i.ID, "the-next-password")
+				}))
 			}
 			var out testdrive.Output // on a busy machine, binds and unbinds may take longer than the command waits for them
 			testdrive.Eventually(t, "the binds and unbinds under way end", func() bool {
@@ -207,10 +201,9 @@ func expectBusyIsLeft(t *testing.T, p testdrive.Platform, env map[string]string,
 	release := p.HoldLaunches(t)
 	operation := busy.BeginProvision(t)
 	out := testdrive.RotateAdmin(t, env).Expect(t, 1)
-	if !strings.Contains(out.Stdout, "Admin passwords changed: 1.") || !strings.Contains(out.Stderr, busy.ID) ||
-		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.ID) {
-		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
-	}
+	assert.Contains(t, out.Stdout, "Admin passwords changed: 1.")
+	testdrive.ExpectLine(t, out.Stderr, busy.ID, "in progress")
+	assert.NotContains(t, out.Stderr, ready.ID)
 	assert.True(t, recorded(t, env, ready.ID).AdminPassword != before && recorded(t, env, busy.ID).NextAdminPassword == "",
 		"not just the instance that was ready has another password")
 	release()
@@ -281,10 +274,9 @@ func TestRotateBindings(t *testing.T) {
 	for space, want := range map[string]int{"a-space": 3, "a-space-that-leaked": 1} {
 		assert.Len(t, rotate("--space", space), want, "of %s", space)
 	}
-	if got := rotate("--server", "shared-1"); len(got) != 3 || len(shown) != 2 ||
-		!slices.ContainsFunc(shown, func(r rotatedBinding) bool { return r.ID == b.BindingID && r.AppGUID == "an-app" }) {
-		t.Errorf("of the instance %+v, of the server %+v", shown, got)
-	}
+	assert.Len(t, rotate("--server", "shared-1"), 3)
+	assert.Len(t, shown, 2)
+	assert.Contains(t, shown, rotatedBinding{InstanceID: i.ID, ID: b.BindingID, AppGUID: "an-app"})
 	o.Refuse(t, "instance", "rotate-bindings")
 	o.Refuse(t, "no service instance", "rotate-bindings", "--instance", "missing", "--apply")
 	c.Open(t)
@@ -301,8 +293,7 @@ func TestRotateBindings(t *testing.T) {
 		"the repeated bind has other credentials than the fetched binding, or another account")
 
 	next.Open(t)
-	if got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339)); len(got) != 2 ||
-		got[0].Platform != "operator" || got[0].Result != "succeeded" {
-		t.Errorf("the audit has %+v", got)
-	}
+	got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339))
+	assert.True(t, len(got) == 2 && got[0].Platform == "operator" && got[0].Result == "succeeded",
+		"the audit has %+v", got)
 }

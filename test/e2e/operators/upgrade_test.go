@@ -30,9 +30,8 @@ func TestRollingUpgrade(t *testing.T) {
 	current := testdrive.StartPlatform(t, private, env)
 	bindingBefore.Instance = before.Via(current)
 	c := before.Credentials(t, bindingBefore.Fetch(t).Expect(t, http.StatusOK))
-	if c.Fields(t).FormatDSN() != credentialsBefore.Fields(t).FormatDSN() || c.CACertificate != credentialsBefore.CACertificate {
-		t.Error("the new release reads other credentials")
-	}
+	assert.True(t, c.Fields(t).FormatDSN() == credentialsBefore.Fields(t).FormatDSN() &&
+		c.CACertificate == credentialsBefore.CACertificate, "the new release reads other credentials")
 	c.Open(t)
 	bindingBefore.Bind(t, nil).Expect(t, http.StatusOK)
 	_, c = dedicated.Via(current).Bound(t, nil)
@@ -122,9 +121,7 @@ func TestServerUpgrade(t *testing.T) {
 		w := testdrive.StartWriter(t, c, testdrive.ConnectionLost, testdrive.StatementInterrupted, testdrive.ConnectionKilled,
 			testdrive.ShuttingDown)
 		operation := i.Upgrade(t, next.Version).Operation(t)
-		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
-			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
-		}
+		assert.Equal(t, operation, i.Upgrade(t, next.Version).Operation(t), "the repeated request started")
 		shown := i.Await(t, operation)
 		text := strings.Join(shown, "\n")
 		assert.False(t, !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading"),

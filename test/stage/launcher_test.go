@@ -327,11 +327,11 @@ func (l *played) Resize(ctx context.Context, spec launcher.Spec, report func(str
 // ChangeAdminPassword implements launcher.Launcher. It stores no password.
 func (l *played) ChangeAdminPassword(ctx context.Context, id, _ string, change func(context.Context) error) error {
 	_, release, err := l.running(ctx, id)
-	if err != nil {
-		return err
+	if err == nil {
+		defer release()
+		err = change(ctx)
 	}
-	defer release()
-	return change(ctx)
+	return err
 }
 
 func (l *played) Suspend(ctx context.Context, id string) error {
@@ -396,12 +396,11 @@ func (l *played) destroy(ctx context.Context, id string, used bool) error {
 
 func (l *played) Keep(ctx context.Context, id string) error {
 	s, release, err := l.take(ctx, id, false)
-	if err != nil {
-		return err
+	if err == nil {
+		defer release()
+		l.set(func() { s.kept = true })
 	}
-	defer release()
-	l.set(func() { s.kept = true })
-	return nil
+	return err
 }
 
 func (l *played) List(context.Context) ([]string, error) {

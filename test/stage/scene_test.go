@@ -72,9 +72,8 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 		},
 		Audit: audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"], asStage), Shared: s.shared.admin,
 			Launchers: map[string]audit.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
-	if s.now, err = s.start(); err != nil { // which makes the schema
-		t.Fatal(err)
-	}
+	s.now, err = s.start() // which makes the schema
+	require.NoError(t, err)
 	s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage)
 	require.NoError(t, err)
 	t.Cleanup(s.records.Close)
@@ -118,11 +117,8 @@ func newPlayedServers(t *testing.T, flavour string) *playedServers {
 
 // inherit replaces the broker, which was killed. All its connections have ended then, though it has closed none.
 func (s *scene) inherit(t *testing.T) {
-	t.Helper()
 	dead := s.now
-	if err := s.awaitSilence(t.Context()); err != nil {
-		t.Fatalf("after %s was killed: %v", dead.name, err)
-	}
+	require.NoError(t, s.awaitSilence(t.Context()), "after %s was killed", dead.name)
 	s.expireLeases(t)
 	heir, err := s.start()
 	require.NoError(t, err)

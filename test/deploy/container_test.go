@@ -55,9 +55,7 @@ func expectImageServes(t *testing.T, root, version string, env map[string]string
 	out, err := inChroot(root, "version").CombinedOutput()
 	assert.True(t, err == nil && strings.HasPrefix(string(out), "mysql-broker "+version+" "), "version: %v: %s", err, out)
 	serve := inChroot(root, "serve")
-	for name, value := range env {
-		serve.Env = append(serve.Env, name+"="+value)
-	}
+	serve.Env = testdrive.Environ(env)
 	testdrive.StartCommand(t, serve).Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK)
 }
 

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -25,9 +26,7 @@ func TestExampleEnvironments(t *testing.T) {
 		"deploy/kubernetes/example/broker.env.example": {},
 	} {
 		env := example(t, file)
-		for name, value := range more {
-			env[name] = value
-		}
+		maps.Copy(env, more)
 		_, err := config.FromEnvironment(func(name string) string { return env[name] })
 		assert.NoError(t, err, file)
 	}

@@ -20,9 +20,7 @@ const module = "mysql-broker/"
 func TestPictureIsTheImportGraph(t *testing.T) {
 	t.Parallel()
 	const document = "docs/architecture.md"
-	for _, problem := range comparePicture(picture(readFile(t, document)), importGraph(t)) {
-		t.Errorf("%s: %s", document, problem)
-	}
+	assert.Empty(t, comparePicture(picture(readFile(t, document)), importGraph(t)), document)
 }
 
 // Authors of brokers for other databases copy these packages.
@@ -32,11 +30,7 @@ func TestEngineKnowsNothingOfMySQL(t *testing.T) {
 	list.Dir = path("")
 	out, err := list.Output()
 	require.NoError(t, err)
-	for name := range strings.Lines(string(out)) {
-		if strings.HasPrefix(name, "github.com/go-sql-driver/") || strings.HasPrefix(name, module+"provisioner/mysqladmin") {
-			t.Errorf("they import %s", name)
-		}
-	}
+	assert.NotRegexp(t, "(?m)^(github.com/go-sql-driver/|"+module+"provisioner/mysqladmin)", string(out), "they import")
 }
 
 // comparePicture returns what is wrong with a picture, which says what line each package is on.

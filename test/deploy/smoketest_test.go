@@ -22,9 +22,8 @@ func TestSmokeTest(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		b := testdrive.Start(t, testdrive.Environment(t, s))
 		out, calls, err := smokeTest(t, b, nil, "mysql", "shared-small", "dedicated-small")
-		if err != nil || !strings.Contains(out, "shared-small works") || !strings.HasSuffix(out, "dedicated-small works\n") {
-			t.Errorf("%v\n%s", err, out)
-		}
+		assert.NoError(t, err)
+		assert.Regexp(t, `(?s)shared-small works.*dedicated-small works\n$`, out)
 		var want []string
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
 			want = append(want, "create-service mysql "+plan+" NAME --wait", "create-service-key NAME smoke-test --wait",
@@ -46,10 +45,8 @@ func TestSmokeTestThatFails(t *testing.T) {
 	out, calls, err := smokeTest(t, b, []string{"THROUGH_APP=nobody"}, "mysql", "shared-small")
 	assert.True(t, err != nil && strings.Contains(out, "The tunnel through nobody does not work."), "%v\n%s", err, out)
 	assert.Regexp(t, `^ssh nobody --skip-remote-execution -L 127\.0\.0\.1:\d+:\[2001:db8::1\]:3307$`, calls[min(3, len(calls)-1)])
-	if n := len(calls); n < 2 || calls[n-2] != "delete-service-key -f --wait NAME smoke-test" ||
-		calls[n-1] != "delete-service -f --wait NAME" {
-		t.Errorf("cf was called as\n%s\n%s", strings.Join(calls, "\n"), out)
-	}
+	assert.Equal(t, []string{"delete-service-key -f --wait NAME smoke-test", "delete-service -f --wait NAME"},
+		calls[max(0, len(calls)-2):], "cf was called as %q\n%s", calls, out)
 }
 
 var instanceName = regexp.MustCompile(`smoke-test-[a-z-]+-\d+-\d+`)

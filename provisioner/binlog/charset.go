@@ -43,14 +43,17 @@ func (r *Replay) toUTF8(ctx context.Context, name string, client uint64) (string
 	return r.convert(ctx, name, charset, "utf8mb4")
 }
 
-// convert returns a text in another character set.
+// convert returns a text in another character set. Servers accept some that are not valid in their own.
 func (r *Replay) convert(ctx context.Context, text, from, to string) (string, error) {
-	var converted string
+	var converted sql.NullString
 	query := fmt.Sprintf("SELECT HEX(CONVERT(CONVERT(x'%x' USING %s) USING %s))", text, from, to)
 	if err := r.rows.QueryRowContext(ctx, query).Scan(&converted); err != nil {
 		return "", fmt.Errorf("convert a name from %s to %s: %w", from, to, err)
 	}
-	raw, err := hex.DecodeString(converted)
+	if !converted.Valid {
+		return "", &UnsupportedError{What: fmt.Sprintf("a text that is not valid in %s, or not possible in %s", from, to)}
+	}
+	raw, err := hex.DecodeString(converted.String)
 	return string(raw), err
 }
 

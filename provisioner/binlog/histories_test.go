@@ -243,6 +243,8 @@ var histories = map[string]history{
 		"CALL p()", "SET sql_mode = ''", "CREATE VIEW u AS SELECT 'a' || 'b' AS x"}},
 
 	// What the log does not say.
+	"a name that is none in its character set": {on: mysqld.MySQL, after: []string{"SET NAMES gb18030",
+		"CREATE TABLE `\xef\xbf\xbdj\xe0\xbb\x819\xef\xbf\xbd0_2` (a INT)"}, refused: "gb18030"},
 	"a character set of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET NAMES latin1; CREATE TABLE t (v VARCHAR(9) " +
 		"CHARACTER SET utf8mb4 DEFAULT 'é'); END", "CALL p()"}, refused: "the procedure `p`, which may have set sql_mode or a character set before: CREATE TABLE t"},
 	"a character set of the strings of a procedure": {on: mysqld.MySQL, after: []string{"CREATE PROCEDURE p () BEGIN " +

@@ -14,9 +14,9 @@ import (
 )
 
 // apiErrors maps each refusal but NeedsAsync to its status and error code in the OSB API. Cloud Controller deletes an
-// instance or binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a
-// 409 or a 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text,
-// which would hide the limit. The DELETE that it sends then finds no binding (410).
+// instance or binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400,
+// a 409 or a 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own
+// text, which would hide the limit. The DELETE that it sends then finds no binding (410).
 var apiErrors = map[engine.Code]struct {
 	status int
 	key    string

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -42,8 +44,9 @@ func (p process) serverBelow(instances string) string {
 	return id
 }
 
-// listening is the state of a listening socket.
-const listening = 0x0A
+// listening is the state of a listening socket in /proc/net/tcp.
+// https://man7.org/linux/man-pages/man5/proc_net_tcp.5.html
+const listening = "0A"
 
 // listensOn lists the TCP ports that the process listens on.
 func (p process) listensOn() (ports []int, err error) {
@@ -51,21 +54,22 @@ func (p process) listensOn() (ports []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, err
-	}
-	sockets, err := host.NetTCP()
-	if err != nil {
-		return nil, err
-	}
-	more, err := host.NetTCP6()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // this host has no IPv6
-		return nil, err
-	}
-	for _, s := range append(sockets, more...) {
-		if s.St == listening && slices.Contains(own, fmt.Sprintf("socket:[%d]", s.Inode)) {
-			ports = append(ports, int(s.LocalPort))
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(table)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // this host has no IPv6
+			return nil, err
+		}
+		for line := range strings.Lines(string(raw)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[3] != listening || !slices.Contains(own, "socket:["+fields[9]+"]") {
+				continue
+			}
+			_, hex, _ := strings.Cut(fields[1], ":")
+			port, err := strconv.ParseUint(hex, 16, 16)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", table, err)
+			}
+			ports = append(ports, int(port))
 		}
 	}
 	slices.Sort(ports)

@@ -28,14 +28,16 @@ const replayed = "r"
 const mostReplays = 40
 
 // notLogged matches statements that set what servers do not log, so that definitions can differ, and beginnings of what
-// MariaDB logs as something else, or not, as it fails, or as other numbers of a sequence (docs/backups.md).
+// MariaDB logs as something else, or not, as it fails, or as other numbers of a sequence (docs/backups.md). The last one
+// creates a table that MariaDB cannot read while it is open in another character set.
 var notLogged = regexp.MustCompile(`(?i)^\s*(?:` + strings.Join([]string{
 	`set\b.*\b(?:old_mode|innodb_compression_default|mhnsw_default_\w+|div_precision_increment)\b`,
 	`set\b.*\b(?:block_encryption_mode|default_regex_flags|unique_checks\s*=\s*0)\b`,
 	`create table \S+ ?\(p point not null default if\(unix_timestamp\(\)`,
 	`create table \S+ as select .*\bf1_two_inserts\w*\(\)`,
 	`create temporary table t[45]\b`,
-	`create sequence seq_t_i\b`}, "|") + `)`)
+	`create sequence seq_t_i\b`,
+	`create table \S+ \(d1 date not null, d2 date, gd text as\b`}, "|") + `)`)
 
 // mostChanged limits how much of the log the changes of one statement take. MariaDB finds each row that they change in a
 // table without a key by a whole scan.

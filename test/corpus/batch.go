@@ -184,7 +184,7 @@ func (b *batch) fill(ctx context.Context, tenant *sql.DB, file string) error {
 			b.log("%s: %v: %.200s", file, err, statement)
 			discard(conn)
 			conn = nil
-			_, _ = b.admin.ExecContext(ctx, fmt.Sprintf("KILL %d", id)) // unless it has ended
+			b.kill(ctx, id)
 		}
 		if b.ran != nil {
 			b.ran(number, statement)
@@ -216,6 +216,16 @@ func (b *batch) session(ctx context.Context, tenant *sql.DB) (conn *sql.Conn, id
 		}
 	}
 	return conn, id, conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id)
+}
+
+// kill returns when a session has ended, unless the server has: some statements can commit after it was killed.
+func (b *batch) kill(ctx context.Context, id int64) {
+	_, _ = b.admin.ExecContext(ctx, fmt.Sprintf("KILL %d", id)) // unless it has ended
+	for there := true; there; time.Sleep(100 * time.Millisecond) {
+		err := b.admin.QueryRowContext(ctx,
+			"SELECT EXISTS (SELECT 1 FROM information_schema.processlist WHERE id = ?)", id).Scan(&there)
+		there = there && err == nil
+	}
 }
 
 // discard ends a session with all that it has.

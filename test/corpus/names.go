@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // names gives what a file creates another name if the database has such a name already. The files drop what they
@@ -34,8 +35,13 @@ var (
 	numbered  = regexp.MustCompile(`^[A-Za-z_]+\d+$`)
 )
 
+// bare is a name in lower case, without its quotes. One that is not in UTF-8 stays as it is.
 func bare(name string) string {
-	return strings.ToLower(strings.ReplaceAll(strings.Trim(name, "`"), "``", "`"))
+	name = strings.ReplaceAll(strings.Trim(name, "`"), "``", "`")
+	if utf8.ValidString(name) {
+		name = strings.ToLower(name)
+	}
+	return name
 }
 
 // rewrite returns a statement with the names that its objects have. It is not to be run if it drops one.

@@ -242,6 +242,11 @@ var histories = map[string]history{
 		"SELECT 'a' || 'ä' COLLATE utf8mb4_bin AS x; END", // MySQL records how it has read the text, until it reads that again
 		"CALL p()", "SET sql_mode = ''", "CREATE VIEW u AS SELECT 'a' || 'b' AS x"}},
 
+	"a failure after a drop": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (a INT)"},
+		after: []string{"!CREATE OR REPLACE TABLE t (a INT, a INT)", "CREATE TABLE u (a INT)"}},
+	"a failure that is another one": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (a INT)"}, after: []string{
+		"!EXECUTE IMMEDIATE 'CREATE OR REPLACE TABLE t (a INT DEFAULT ?)' USING DEFAULT"}, refused: "the table `t` that failed"},
+
 	// What the log does not say.
 	"a name that is none in its character set": {on: mysqld.MySQL, after: []string{"SET NAMES gb18030",
 		"CREATE TABLE `\xef\xbf\xbdj\xe0\xbb\x819\xef\xbf\xbd0_2` (a INT)"}, refused: "gb18030"},

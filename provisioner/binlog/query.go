@@ -12,7 +12,7 @@ import (
 type query struct {
 	database string
 	text     string // in the character set of the session
-	failed   bool   // the statement ended with an error
+	failure  uint16 // the error with which the statement ended, 0 for none
 	set      map[string]string
 	sqlMode  uint64
 	client   uint64 // the collation that says how the text is read; 0 for none
@@ -30,7 +30,7 @@ func (e event) query() (q query, err error) {
 		return q, e.errShort()
 	}
 	name, length := int(e.body[8]), int(binary.LittleEndian.Uint16(e.body[11:]))
-	q.failed = binary.LittleEndian.Uint16(e.body[9:]) != 0
+	q.failure = binary.LittleEndian.Uint16(e.body[9:])
 	if len(e.body) < fixed+length+name+1 {
 		return q, e.errShort()
 	}

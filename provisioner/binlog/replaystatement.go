@@ -41,10 +41,41 @@ func (r *Replay) query(ctx context.Context, e event) error {
 		return err
 	}
 	r.session = rowSession{q} // of the rows of CREATE TABLE … SELECT
-	if err := r.define(ctx, q, text); err != nil && !q.failed {
+	if q.failure != 0 {
+		return r.fail(ctx, q, text)
+	}
+	return r.define(ctx, q, text)
+}
+
+// fail repeats a statement that failed, because it may have changed something before, as CREATE OR REPLACE drops what
+// there was. It does so again if it fails in the same way.
+func (r *Replay) fail(ctx context.Context, q query, text string) error {
+	if err := r.Alive(); err != nil {
 		return err
 	}
-	return nil
+	clear(r.refused)
+	text, err := r.withHeadInClient(ctx, definer.ReplaceAllString(text, "$1"), q)
+	if err != nil {
+		return err
+	}
+	text = renamed(text, q.tokens(text), r.Source, r.Target)
+	all := q.tokens(text)
+	otherwise := &UnsupportedError{What: "a statement" + subject(all) + " that failed, and does not fail again in the same way"}
+	if drops, creates := ofDatabase(all); drops || creates {
+		return otherwise
+	}
+	if err := r.set(ctx, q); err != nil {
+		return err
+	}
+	_, err = r.ddl.ExecContext(ctx, text)
+	refusal, refused := errors.AsType[*mysql.MySQLError](err)
+	switch {
+	case refused && refusal.Number == q.failure:
+		return nil
+	case err != nil && !refused:
+		return err
+	}
+	return otherwise
 }
 
 func (r *Replay) rollback(ctx context.Context) error {

@@ -60,7 +60,8 @@ func (r *Replay) fail(ctx context.Context, q query, text string) error {
 	}
 	text = renamed(text, q.tokens(text), r.Source, r.Target)
 	all := q.tokens(text)
-	otherwise := &UnsupportedError{What: "a statement" + subject(all) + " that failed, and does not fail again in the same way"}
+	otherwise := &UnsupportedError{
+		What: "a statement" + subject(all) + " that failed, and does not fail again in the same way"}
 	if drops, creates := ofDatabase(all); drops || creates {
 		return otherwise
 	}

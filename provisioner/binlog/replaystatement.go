@@ -41,6 +41,10 @@ func (r *Replay) query(ctx context.Context, e event) error {
 		return err
 	}
 	r.session = rowSession{q} // of the rows of CREATE TABLE … SELECT
+	if err := r.Alive(); err != nil {
+		return err
+	}
+	clear(r.refused)
 	if q.failure != 0 {
 		return r.fail(ctx, q, text)
 	}
@@ -50,16 +54,10 @@ func (r *Replay) query(ctx context.Context, e event) error {
 // fail repeats a statement that failed, because it may have changed something before, as CREATE OR REPLACE drops what
 // there was. It does so again if it fails in the same way.
 func (r *Replay) fail(ctx context.Context, q query, text string) error {
-	if err := r.Alive(); err != nil {
-		return err
-	}
-	clear(r.refused)
-	text, err := r.withHeadInClient(ctx, definer.ReplaceAllString(text, "$1"), q)
+	text, all, err := r.forTarget(ctx, q, text)
 	if err != nil {
 		return err
 	}
-	text = renamed(text, q.tokens(text), r.Source, r.Target)
-	all := q.tokens(text)
 	otherwise := &UnsupportedError{
 		What: "a statement" + subject(all) + " that failed, and does not fail again in the same way"}
 	if drops, creates := ofDatabase(all); drops || creates {
@@ -77,6 +75,16 @@ func (r *Replay) fail(ctx context.Context, q query, text string) error {
 		return err
 	}
 	return otherwise
+}
+
+// forTarget returns a statement as the target's server is to read it, and its tokens.
+func (r *Replay) forTarget(ctx context.Context, q query, text string) (string, []token, error) {
+	text, err := r.withHeadInClient(ctx, definer.ReplaceAllString(text, "$1"), q)
+	if err != nil {
+		return "", nil, err
+	}
+	text = renamed(text, q.tokens(text), r.Source, r.Target)
+	return text, q.tokens(text), nil
 }
 
 func (r *Replay) rollback(ctx context.Context) error {
@@ -113,22 +121,16 @@ func (r *Replay) savepoint(ctx context.Context, text string) error {
 
 // define changes definitions with the settings that the session had.
 func (r *Replay) define(ctx context.Context, q query, text string) error {
-	if err := r.Alive(); err != nil {
-		return err
-	}
-	clear(r.refused)
 	if drops, creates := ofDatabase(q.tokens(text)); drops || creates {
 		return r.defineDatabase(ctx, q, text, drops, creates)
 	}
 	if err := r.refuseStored(ctx, q, text); err != nil {
 		return err
 	}
-	text, err := r.withHeadInClient(ctx, definer.ReplaceAllString(text, "$1"), q)
+	text, all, err := r.forTarget(ctx, q, text)
 	if err != nil {
 		return err
 	}
-	text = renamed(text, q.tokens(text), r.Source, r.Target)
-	all := q.tokens(text)
 	if err := r.refuse(ctx, q, all); err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func answerBadGateway(t *testing.T, broker string) {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- router.Serve(listener) }()
-	testdrive.Receive(t, asked, "the page tries to connect anew")
+	testdrive.Receive(t, asked, "the page tries to connect again")
 	assert.NoError(t, router.Shutdown(t.Context()))
 	assert.ErrorIs(t, <-done, http.ErrServerClosed)
 }
